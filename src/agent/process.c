@@ -339,11 +339,6 @@ void processes_sweep(struct processes *s, uint64_t now_ns, void (*forget)(void *
         }
 }
 
-size_t processes_count(const struct processes *s)
-{
-    return s->n;
-}
-
 uint64_t processes_maps_left_out(const struct processes *s)
 {
     uint64_t n = 0;

@@ -110,7 +110,6 @@ void processes_sweep(struct processes *s, uint64_t now_ns, void (*forget)(void *
 void processes_distrust(struct processes *s);
 /* Calls f for each image. */
 void processes_each(struct processes *s, void (*f)(void *arg, struct process *p), void *arg);
-size_t processes_count(const struct processes *s);
 /* Mappings of running processes that are beyond the limits. */
 uint64_t processes_maps_left_out(const struct processes *s);
 

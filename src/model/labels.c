@@ -196,23 +196,6 @@ static bool is_plain_name(struct str s)
     return s.n > 0;
 }
 
-void labels_print(struct buf *out, const struct labels *l)
-{
-    bool first = true;
-
-    buf_putc(out, '{');
-    for (uint32_t i = 0; i < l->n; i++) {
-        json_sep(out, &first);
-        if (is_plain_name(l->v[i].name))
-            buf_put_str(out, l->v[i].name);
-        else
-            json_put_str(out, l->v[i].name);
-        buf_putc(out, '=');
-        json_put_str(out, l->v[i].value);
-    }
-    buf_putc(out, '}');
-}
-
 /* Names that may be written with underscores, as users of Prometheus and Pyroscope do. */
 static const char *const dotted[] = {
     "service.name",

@@ -38,8 +38,6 @@ int labels_from_resource(const struct batch *b, const struct resource *r, const 
 struct id128 labels_id(const struct labels *l);
 struct str labels_get(const struct labels *l, struct str name); /* compares by label_name_eq() */
 bool labels_eq(const struct labels *a, const struct labels *b);
-/* Prints {a="b",c="d"}; names are quoted where necessary. */
-void labels_print(struct buf *out, const struct labels *l);
 /* Whether two spellings name the same label: '.', '-', '/' and '_' are equal, since Prometheus and Pyroscope allow only
  * the last of them. */
 bool label_name_eq(struct str a, struct str b);

@@ -432,7 +432,6 @@ char *loop_scratch(struct loop *l, size_t *ret_size)
 /* --- groups --- */
 struct loop_group {
     unsigned n, started;
-    atomic_uint next;
     struct loop **loops;
     pthread_t *threads;
 };
@@ -493,9 +492,4 @@ unsigned loop_group_size(const struct loop_group *g)
 struct loop *loop_group_at(struct loop_group *g, unsigned i)
 {
     return g->loops[i];
-}
-
-struct loop *loop_group_next(struct loop_group *g)
-{
-    return g->loops[atomic_fetch_add(&g->next, 1) % g->n];
 }

@@ -79,6 +79,5 @@ void loop_group_free(struct loop_group *g); /* stops, joins, frees the loops */
 DEFINE_CLEANUP(struct loop_group *, loop_group_free)
 unsigned loop_group_size(const struct loop_group *g);
 struct loop *loop_group_at(struct loop_group *g, unsigned i);
-struct loop *loop_group_next(struct loop_group *g); /* round-robin, from any thread */
 
 #endif

@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/arena.h"
+#include "net/http1.h"
 #include "sdk/transport.h"
 
-enum { ANSWER_MAX = 16384 };
+enum { ANSWER_MAX = 16384, HEADERS_MAX = 100 };
 
 static void put_request(struct buf *b, const struct settings *s, size_t body)
 {
@@ -23,14 +25,29 @@ static void put_request(struct buf *b, const struct settings *s, size_t body)
     buf_puts(b, "\r\n");
 }
 
-/* The response begins with "HTTP/1.1 200 OK ...". */
-static int check_answer(struct str answer, const struct settings *s, struct err *e)
+/* The status of the response in p, or -EPROTO if it is not HTTP. */
+static int status_of(char *p, size_t n)
 {
-    struct str line = str_cut(&answer, '\r');
-    uint64_t status = 0;
+    static const struct http1_limits limits = {ANSWER_MAX, HEADERS_MAX};
+    ssize_t length = http1_head_length(p, n, 0, ANSWER_MAX);
+    struct http1_head h;
+    struct arena a;
+    int r = -EPROTO;
 
-    str_cut(&line, ' ');
-    if (str_to_u64(str_cut(&line, ' '), 10, &status) < 0)
+    if (length <= 0)
+        return r;
+    arena_init(&a, 0);
+    if (http1_parse_response(p, (size_t) length, &limits, false, &a, &h, NULL) == 0)
+        r = h.status;
+    arena_done(&a);
+    return r;
+}
+
+static int check_answer(char *answer, size_t n, const struct settings *s, struct err *e)
+{
+    int status = status_of(answer, n);
+
+    if (status < 0)
         return err_set(e, -EPROTO, "%.*s:%u does not speak HTTP", STR_FMT(s->host), s->port);
     if (status >= 200 && status < 300)
         return 0;
@@ -38,8 +55,8 @@ static int check_answer(struct str answer, const struct settings *s, struct err 
         return err_set(e, -EPROTO, "the token is missing or wrong for %.*s:%u: set WICK_TOKEN (HTTP status 401)",
                        STR_FMT(s->host), s->port);
     return err_set(e, status == 429 || (status >= 502 && status <= 504) ? -EAGAIN : -EPROTO,
-                   "the collector at %.*s:%u%.*s responded with %u %.*s", STR_FMT(s->host), s->port, STR_FMT(s->path),
-                   (unsigned) status, STR_FMT(line));
+                   "the collector at %.*s:%u%.*s responded with %d %s", STR_FMT(s->host), s->port, STR_FMT(s->path),
+                   status, http_reason(status));
 }
 
 int otlp_http_post(const struct settings *s, const struct buf *body, int64_t deadline, void (*pump)(void),
@@ -61,7 +78,7 @@ int otlp_http_post(const struct settings *s, const struct buf *body, int64_t dea
         r = transport_write(&t, head.p, head.n, e);
     if (r == 0)
         r = transport_write(&t, body->p, body->n, e);
-    while (r == 0 && n < sizeof answer && !memmem(answer, n, "\r\n\r\n", 4)) {
+    while (r == 0 && n < sizeof answer && http1_head_length(answer, n, 0, sizeof answer) == 0) {
         got = transport_read(&t, answer + n, sizeof answer - n, e);
         if (got <= 0)
             break;
@@ -70,5 +87,5 @@ int otlp_http_post(const struct settings *s, const struct buf *body, int64_t dea
     transport_close(&t);
     if (r == 0 && n == 0)
         r = got < 0 ? (int) got : err_set(e, -ECONNRESET, "the collector closed the connection without a response");
-    return r < 0 ? r : check_answer((struct str){answer, (uint32_t) n}, s, e);
+    return r < 0 ? r : check_answer(answer, n, s, e);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/regex.h"
+#include "labels_text.h"
 #include "store/store_spans.h"
 #include "store/store_table.h"
 #include "store/store_windows.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tap.h"
 
+#include "labels_text.h"
 #include "model/builder.h"
 #include "model/identity.h"
 #include "model/labels.h"
