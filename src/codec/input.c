@@ -12,6 +12,7 @@
 #include "codec/jfr/jfr.h"
 #include "codec/jsonfile/json_file.h"
 #include "codec/otlp_file.h"
+#include "codec/perf_data.h"
 #include "codec/perf_script.h"
 #include "codec/pprof.h"
 #include "codec/pprof_legacy.h"
@@ -29,6 +30,7 @@ static const char *const names[] = {
     [INPUT_OTLP_FRAMED] = "otlp-framed",
     [INPUT_FOLDED] = "folded",
     [INPUT_PERF_SCRIPT] = "perf-script",
+    [INPUT_PERF_DATA] = "perf-data",
     [INPUT_JFR] = "jfr",
     [INPUT_CPUPROFILE] = "cpuprofile",
     [INPUT_HEAPPROFILE] = "heapprofile",
@@ -111,6 +113,8 @@ static enum input_format detect(struct str data)
 
     if (jfr_probe(data))
         return INPUT_JFR;
+    if (perf_data_probe(data))
+        return INPUT_PERF_DATA;
     switch (otlp_file_detect(data.p, data.n)) {
     case OTLP_FILE_PROTOBUF:
         return INPUT_OTLP;
@@ -169,6 +173,9 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
     case INPUT_JFR:
         r = jfr_decode(data, &jfr, ret, e);
         break;
+    case INPUT_PERF_DATA:
+        r = perf_data_decode(data, text_memory(l), ret, e);
+        break;
     case INPUT_PERF_SCRIPT:
         r = perf_script_decode(data, text_memory(l), ret, e);
         break;
@@ -214,6 +221,7 @@ static int decode_as(struct buf *in, enum input_format *f, const struct input_li
         return otlp_file_decode(in, &otlp, ret, e);
     case INPUT_FOLDED:
     case INPUT_PERF_SCRIPT:
+    case INPUT_PERF_DATA:
     case INPUT_JFR:
     case INPUT_CPUPROFILE:
     case INPUT_HEAPPROFILE:

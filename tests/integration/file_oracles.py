@@ -195,6 +195,45 @@ def speedscope(path, scale=1):
     return plain(answer)
 
 
+# --- perf.data: perf script ---
+
+def perf_script(path):
+    """{(dso, address) from the root to the leaf: sum of periods}; callers are one byte before the return address."""
+    p = subprocess.run(["perf", "script", "-i", str(path), "-F", "tid,period,event,ip,dso"], capture_output=True, check=True, text=True)
+    answer, period, frames = defaultdict(int), 0, []
+    for line in [*p.stdout.split("\n"), ""]:
+        words = line.split()
+        if not words and frames:
+            answer[tuple(f"{dso}+{ip - (i > 0 and ip > 0):x}" for i, (ip, dso) in reversed(list(enumerate(frames))))] += period
+            frames = []
+        elif words and words[-1].endswith(")") and words[-1].startswith("("):
+            frames.append((int(words[0], 16), words[-1][1:-1]))
+        elif words:
+            period = int(words[1])
+    return {"cpu": dict(answer)}
+
+
+def otlp_addresses(doc, kind):
+    """{(dso+address) from the root to the leaf: sum} of frames without names."""
+    d, answer = doc["dictionary"], defaultdict(int)
+    strings = d["stringTable"]
+
+    def frame(i):
+        l = d["locationTable"][i]
+        m, address = d["mappingTable"][l.get("mappingIndex", 0)], int(l.get("address", 0))
+        name = strings[m.get("filenameStrindex", 0)] or "[unknown]"
+        if not name.startswith("["):  # perf prints where it is in the file
+            address += int(m.get("fileOffset", 0)) - int(m.get("memoryStart", 0))
+        return f"{name}+{address:x}"
+
+    for p in (p for r in doc["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"]):
+        if strings[p["sampleType"]["typeStrindex"]] == kind:
+            for s in p["samples"]:
+                stack = d["stackTable"][s.get("stackIndex", 0)].get("locationIndices", [])
+                answer[tuple(frame(i) for i in reversed(stack))] += sum(int(v) for v in s["values"])
+    return {kind: dict(answer)}
+
+
 def save(answer, path):
     text = json.dumps({t: {";".join(k): v for k, v in sorted(s.items())} for t, s in sorted(answer.items())}, indent=0)
     Path(path).write_bytes(gzip.compress(text.encode(), 9, mtime=0))

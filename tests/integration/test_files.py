@@ -180,3 +180,41 @@ def test_write_firefox(tmp_path):
         assert {k: round(v * scale) for k, v in firefox_stacks(out).items()} == want[kind]
     subprocess.run([WICK, "convert", "--type", "cpu", str(FILES / "jdk-17.jfr.gz"), str(out)], check=True, timeout=60)
     assert stacks(out)["wall"] == want["cpu"], "wick reads it, too"
+
+
+# --- perf.data ---
+
+def test_perf_data():
+    """Addresses and mappings as `perf script` prints them, with the build ids of the file."""
+    path = FILES / "perf-6.1.data.gz"
+    doc = convert(path)
+    assert oracle.otlp_addresses(doc, "cpu") == oracle.load(FILES / "perf-6.1.data.expected.json.gz")
+    strings = doc["dictionary"]["stringTable"]
+    attrs = [(strings[a["keyStrindex"]], a["value"].get("stringValue", "")) for a in doc["dictionary"]["attributeTable"] if a.get("keyStrindex")]
+    assert ("thread.name", "spin") in attrs
+    assert any(k == "process.executable.build_id.gnu" and len(v) == 40 for k, v in attrs), attrs
+
+
+@pytest.mark.slow
+def test_perf_data_of_this_perf(tmp_path):
+    if not shutil.which("perf"):
+        pytest.skip("no perf")
+    p = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "499", "-g", "-o", "x.data", "--", "sh", "-c",
+                        "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; ls -R /usr/share/doc >/dev/null"], cwd=tmp_path, capture_output=True)
+    if p.returncode:
+        pytest.skip(p.stderr.decode())
+    assert oracle.otlp_addresses(convert(tmp_path / "x.data"), "cpu") == oracle.perf_script(tmp_path / "x.data")
+
+
+def test_perf_data_refused(tmp_path):
+    whole = gzip.decompress((FILES / "perf-6.1.data.gz").read_bytes())
+    data = int.from_bytes(whole[40:48], "little")
+    cases = {
+        "pipe": (b"PERFILE2" + (16).to_bytes(8, "little") + bytes(100), "pipe mode is not supported"),
+        "big": (b"2ELIFREP" + bytes(200), "big-endian files are not supported"),
+        "packed": (whole[:data] + (81).to_bytes(4, "little") + whole[data + 4:], "compressed records are not supported"),
+        "cut": (whole[:data + 10], "are cut short"),
+    }
+    for name, (text, message) in cases.items():
+        (tmp_path / name).write_bytes(text)
+        assert message in convert(tmp_path / name, ok=False), name

@@ -30,7 +30,7 @@ export function DropZone() {
     }, []);
     const u = upload.value;
     return html`${over.value && html`<div class="dropzone" role="status"><div><strong>Drop a profile to open it</strong>
-            <p>pprof, OTLP, JFR, .cpuprofile, .heapprofile, speedscope, Firefox Profiler, Chrome trace, folded stacks, perf script. Two files are compared.</p></div></div>`}
+            <p>pprof, OTLP, JFR, .cpuprofile, .heapprofile, speedscope, Firefox Profiler, Chrome trace, folded stacks, perf.data. Two files are compared.</p></div></div>`}
         ${u && html`<div class=${"toast" + (u.error ? " error" : "")} role=${u.error ? "alert" : "status"}>${u.error ? html`<span>${u.error}</span>
             <button class="quiet" onClick=${() => (upload.value = null)}>Close</button>` : html`<span>Opening ${u.names}…</span>`}</div>`}`;
 }
