@@ -91,6 +91,7 @@ static const struct expectation {
     {"GET", "/buildid/{build_id}/executable", NEUTRAL, "/buildid/abab/executable"},
     {"GET", "/buildid/{build_id}/source/*", NEUTRAL, "/buildid/abab/source/x.c"},
     {"POST", "/ingest", NEUTRAL, "/ingest?name=x", "a;b 1\n"},
+    {"POST", "/api/v1/upload", NEUTRAL, NULL, "x"},
     {"POST", "/push.v1.PusherService/Push", NEUTRAL, NULL, "{}"},
     {"GET", "/healthz", NEUTRAL},
     {"GET", "/readyz", NEUTRAL},
