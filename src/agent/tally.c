@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/identity.h"
+#include "agent/java_names.h"
 #include "agent/kernel_names.h"
 #include "agent/lang/lang.h"
 #include "agent/names.h"
@@ -167,6 +168,8 @@ static void name_jit(struct tally *t, struct process *p, struct tally_frame *f)
         perf_map_new(p, &p->perf_map, NULL);
     if (p->perf_map && perf_map_find(p->perf_map, p, f->address, &name, &start))
         f->function = keep(t, name);
+    else
+        java_names_ask(p);
 }
 
 static void name_lang(struct tally *t, struct process *p, struct tally_frame *f)
@@ -193,8 +196,11 @@ static int intern_frame(struct tally *t, struct process *p, const struct tally_f
     struct tally_frame *f;
 
     for (struct map_pos i = map_find(&t->by_frame, h); i.index != MAP_NONE; i = map_next(&t->by_frame, i))
-        if (frame_eq(&t->frames[i.index], want))
+        if (frame_eq(&t->frames[i.index], want)) {
+            if (want->kind == FRAME_JIT && !t->frames[i.index].function.n && java_names_started())
+                name_jit(t, p, &t->frames[i.index]); /* it may have a name by now */
             return (int) i.index;
+        }
     if (array_reserve(t->frames, t->cap_frames, t->n_frames + 1, FRAMES_MAX) < 0 ||
         map_insert(&t->by_frame, h, (uint32_t) t->n_frames) < 0)
         return -ENOMEM;

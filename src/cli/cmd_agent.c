@@ -17,6 +17,7 @@
 #include "agent/agent_caps.h"
 #include "agent/filter.h"
 #include "agent/identity.h"
+#include "agent/java_names.h"
 #include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -381,6 +382,8 @@ static int run(int argc, char **argv)
     set_defaults(&o);
     tell_losses();
     r = open_stats(&o, &e);
+    if (r == 0 && o.watch.jcmd)
+        r = java_names_start(&e); /* while it may become other users */
     if (r == 0)
         r = agent_rights_drop(o.keep_caps, &e);
     do {

@@ -11,6 +11,7 @@
 #include "agent/filter.h"
 #include "agent/identity.h"
 #include "agent/identity_read.h"
+#include "agent/java_names.h"
 #include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -108,6 +109,8 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
         return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) w->rate,
                        WATCH_RATE_MAX);
     r = parse_words(w, ret, e);
+    if (r == 0 && w->jcmd)
+        r = java_names_start(e);
     if (r == 0)
         r = set_names(&w->rename, e);
     if (r == 0)

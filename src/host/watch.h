@@ -17,7 +17,7 @@ struct watch_options {
     struct arg_list pids, include, exclude, rename;
     const char *types, *unwind, *via;
     int64_t rate, threshold;
-    bool no_kernel, no_names, no_lines;
+    bool no_kernel, no_names, no_lines, jcmd;
 };
 
 /* Lines of an option table for the above; base is the offset of struct watch_options in the command's own struct. */
@@ -52,6 +52,9 @@ struct watch_options {
         {0,        "no-lines",                                                                                                     \
          ARG_FLAG, (base) + offsetof(struct watch_options, no_lines),                                                              \
          NULL,     "omit lines and inlined functions from debug information"},                                                     \
+        {0,        "jcmd",                                                                                                         \
+         ARG_FLAG, (base) + offsetof(struct watch_options, jcmd),                                                                  \
+         NULL,     "ask Java programs for the names of their code, as 'jcmd PID Compiler.perfmap' does"},                          \
     {                                                                                                                              \
         0, "threshold", ARG_DURATION, (base) + offsetof(struct watch_options, threshold), "TIME",                                  \
             "offcpu: shorter waits are ignored (default 1ms)"                                                                      \

@@ -416,6 +416,7 @@ type table struct{ mu sync.Mutex }
 
 func (t *table) lock() { t.mu.Lock() }
 
+//go:noinline
 func receive(c chan int) int { return <-c }
 
 func send(c chan int) { c <- 1 }

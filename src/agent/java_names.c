@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The process that asks Java programs for the names of their code (java_names.h). */
+#include "agent/java_names.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/process.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "proc/java_attach.h"
+
+enum { REQUEST_SECONDS = 30 };
+#define AGAIN_NS (20 * NS_PER_S)
+
+static int requests = -1; /* a pipe of pids */
+
+/* In a process of its own: becomes the user of the Java program, so that it can do nothing that this user cannot. */
+static int ask_one(uint32_t pid)
+{
+    char path[32];
+    struct stat st;
+
+    snprintf(path, sizeof path, "/proc/%u", pid);
+    if (stat(path, &st) < 0)
+        return -errno;
+    if (st.st_uid != geteuid() && (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
+                                   setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
+        return -errno;
+    alarm(REQUEST_SECONDS);
+    return java_attach_perfmap((int) pid, NULL);
+}
+
+static void serve(int fd)
+{
+    uint32_t pid;
+
+    while (read(fd, &pid, sizeof pid) == sizeof pid) {
+        pid_t child = fork();
+
+        if (child == 0)
+            _exit(ask_one(pid) < 0);
+        if (child > 0)
+            waitpid(child, NULL, 0);
+    }
+}
+
+int java_names_start(struct err *e)
+{
+    int fds[2];
+    pid_t pid;
+
+    if (requests >= 0)
+        return 0;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "cannot create a pipe: %m");
+    pid = fork();
+    if (pid < 0) {
+        fd_close(fds[0]);
+        fd_close(fds[1]);
+        return err_set(e, -errno, "cannot start a process: %m");
+    }
+    if (pid == 0) {
+        signal(SIGINT, SIG_IGN); /* it ends when the pipe is closed */
+        close(fds[1]);
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        serve(fds[0]);
+        _exit(0);
+    }
+    fd_close(fds[0]);
+    fcntl(fds[1], F_SETFL, O_NONBLOCK);
+    requests = fds[1];
+    return 0;
+}
+
+bool java_names_started(void)
+{
+    return requests >= 0;
+}
+
+static bool is_java(const struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++) {
+        const char *slash = p->mappings[i].path ? strrchr(p->mappings[i].path, '/') : NULL;
+
+        if (slash && strcmp(slash, "/libjvm.so") == 0)
+            return true;
+    }
+    return false;
+}
+
+void java_names_ask(struct process *p)
+{
+    int64_t now = clock_mono();
+    ssize_t n;
+
+    if (requests < 0 || p->exited || (p->java_asked_ns && now - p->java_asked_ns < AGAIN_NS))
+        return;
+    p->java_asked_ns = now;
+    if (!is_java(p))
+        return;
+    n = write(requests, &p->pid, sizeof p->pid); /* a full pipe: it is asked later */
+    (void) n;
+}
