@@ -19,7 +19,7 @@
 #include "proc/java_attach.h"
 
 enum { REQUEST_SECONDS = 30 };
-#define AGAIN_NS (20 * NS_PER_S)
+enum { DOUBLINGS = 6 }; /* it is asked again after 1 second, 2, 4, … 64: most code is compiled early */
 
 static int requests = -1; /* a pipe of pids */
 
@@ -81,11 +81,6 @@ int java_names_start(struct err *e)
     return 0;
 }
 
-bool java_names_started(void)
-{
-    return requests >= 0;
-}
-
 static bool is_java(const struct process *p)
 {
     for (uint32_t i = 0; i < p->n_mappings; i++) {
@@ -102,11 +97,12 @@ void java_names_ask(struct process *p)
     int64_t now = clock_mono();
     ssize_t n;
 
-    if (requests < 0 || p->exited || (p->java_asked_ns && now - p->java_asked_ns < AGAIN_NS))
+    if (requests < 0 || p->exited || now - p->java_asked_ns < NS_PER_S << MIN(p->java_asks, DOUBLINGS))
         return;
     p->java_asked_ns = now;
     if (!is_java(p))
         return;
+    p->java_asks = (uint8_t) MIN(p->java_asks + 1, DOUBLINGS + 1);
     n = write(requests, &p->pid, sizeof p->pid); /* a full pipe: it is asked later */
     (void) n;
 }

@@ -15,8 +15,7 @@ struct process;
 
 /* Starts it; it ends with the calling process. To be called while there is one thread. */
 int java_names_start(struct err *e);
-bool java_names_started(void);
-/* Has the process write its perf map again, if it is a Java program and was not asked in the last seconds. Returns at
+/* Has the process write its perf map again, if it is a Java program and was not asked just before. Returns at
  * once: the map is there some time later. */
 void java_names_ask(struct process *p);
 

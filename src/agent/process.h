@@ -72,7 +72,9 @@ struct process {
     enum foreign foreign;       /* a runtime whose functions are not shown */
     struct own_profiles own;    /* profiles that it sends itself */
     struct file_reader *reader; /* reads its files */
-    int64_t java_asked_ns;      /* java_names.h: when it was last asked for names; 0: never */
+    int64_t java_asked_ns;      /* java_names.h: when it was last asked for names */
+    uint8_t java_asks;          /* and how often */
+    int64_t java_named_ns;      /* when its code was last given names */
     struct perf_map *perf_map;  /* perf_map.h: names of a JIT's code; NULL until asked for */
 };
 

@@ -196,11 +196,8 @@ static int intern_frame(struct tally *t, struct process *p, const struct tally_f
     struct tally_frame *f;
 
     for (struct map_pos i = map_find(&t->by_frame, h); i.index != MAP_NONE; i = map_next(&t->by_frame, i))
-        if (frame_eq(&t->frames[i.index], want)) {
-            if (want->kind == FRAME_JIT && !t->frames[i.index].function.n && java_names_started())
-                name_jit(t, p, &t->frames[i.index]); /* it may have a name by now */
+        if (frame_eq(&t->frames[i.index], want))
             return (int) i.index;
-        }
     if (array_reserve(t->frames, t->cap_frames, t->n_frames + 1, FRAMES_MAX) < 0 ||
         map_insert(&t->by_frame, h, (uint32_t) t->n_frames) < 0)
         return -ENOMEM;
@@ -263,7 +260,23 @@ static int user_frame(struct tally *t, struct process *p, uint64_t word)
         return mark(t, text);
     }
     i = intern_frame(t, p, &(struct tally_frame){.kind = FRAME_JIT, .address = at, .owner = p->number});
-    return i < 0 || t->frames[i].function.n ? i : unnamed_jit(t, p);
+    return i < 0 || t->frames[i].function.n || p->java_asks ? i : unnamed_jit(t, p);
+}
+
+/* Java code has its name only after the program was asked for it. */
+static void name_late(struct tally *t, struct process *p)
+{
+    int64_t now = clock_mono();
+
+    if (now - p->java_named_ns < NS_PER_S)
+        return;
+    p->java_named_ns = now;
+    for (size_t i = 0; i < t->n_frames; i++) {
+        struct tally_frame *f = &t->frames[i];
+
+        if (f->kind == FRAME_JIT && f->owner == p->number && !f->function.n)
+            name_jit(t, p, f);
+    }
 }
 
 static int kernel_frame(struct tally *t, uint64_t address, bool leaf)
@@ -426,6 +439,8 @@ int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
     stack = stack_number(t, (uint32_t) process, p, s);
     if (stack < 0)
         return stack;
+    if (p && p->java_asks)
+        name_late(t, p);
     want.process = (uint32_t) process;
     want.stack = (uint32_t) stack;
     if (t->options.pprof)

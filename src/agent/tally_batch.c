@@ -160,7 +160,9 @@ static uint32_t kernel_location(struct batch_maker *m, const struct tally_frame 
 static uint32_t named_location(struct batch_maker *m, const struct tally_frame *f)
 {
     uint32_t attr = type_attr(m, f);
-    struct str name = f->function.n ? f->function : STR("[unknown]");
+    struct str name = f->function.n          ? f->function
+                      : f->kind == FRAME_JIT ? STR("[JIT code that the perf map does not name]")
+                                             : STR("[unknown]");
     struct line line = line_of(m, name, name, f->file, f->line, f->start_line);
 
     m->t->counts.frames++;

@@ -40,7 +40,7 @@ static int read_status(int pid, int *ret_pid, bool *ret_catches)
         if (end)
             *end = 0;
         at = strrchr(at, '\t');
-        *ret_pid = at ? atoi(at) : pid;
+        *ret_pid = at ? (int) strtol(at, NULL, 10) : pid;
         if (end)
             *end = '\n';
     }

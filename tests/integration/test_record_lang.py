@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pythons
-from agent_tools import GO_CHAIN, may_sample, resources
+from agent_tools import GO_CHAIN, may_sample, needs_bpf, resources
 from wick_tools import WICK
 
 PYTHONS = pythons.found()
@@ -273,3 +273,36 @@ def test_identity_from_outside(tmp_path):
     assert got[0]["service.name"] == "shop" and got[0]["team"] == "a b"
     assert got[0]["service.version"] == revision
     assert got[0]["process.runtime.name"] == "go" and got[0]["host.name"] and int(got[0]["process.pid"]) > 0
+
+
+JAVA = """
+public class T {
+    static long spin(long n) { long s = 0; for (long i = 0; i < n; i++) s += i * i ^ s; return s; }
+    public static void main(String[] a) throws Exception {
+        java.io.File done = new java.io.File(a[0]);
+        long x = 0;
+        while (!done.exists()) x += spin(100000);
+        System.out.println(x);
+    }
+}
+"""
+
+
+@pytest.mark.slow
+def test_jcmd(tmp_path):
+    """--jcmd: a running Java program is asked for the names of its code, again until they are there."""
+    needs_bpf()
+    if not shutil.which("javac"):
+        pytest.skip("no javac")
+    (tmp_path / "T.java").write_text(JAVA)
+    subprocess.run(["javac", "-d", tmp_path, tmp_path / "T.java"], check=True)
+    p = subprocess.Popen(["java", "-XX:+PreserveFramePointer", "-cp", tmp_path, "T", tmp_path / "done"], stdout=subprocess.DEVNULL)
+    try:
+        out = tmp_path / "x.folded"
+        subprocess.run([WICK, "record", "-q", "--jcmd", "-F", "99", "-d", "10s", "-o", out, "-p", str(p.pid)], check=True, timeout=120)
+        assert p.poll() is None
+        assert "T.spin(long)" in out.read_text()
+    finally:
+        p.kill()
+        p.wait()
+        Path(f"/tmp/perf-{p.pid}.map").unlink(missing_ok=True)
