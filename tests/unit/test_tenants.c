@@ -61,7 +61,6 @@ static const struct expectation {
     {"GET", "/api/v1/source/links", NEUTRAL, "/api/v1/source/links?file=/x"},
     {"GET", "/api/v1/status", NEUTRAL},
     {"GET", "/api/v1/session", NEUTRAL},
-    {"POST", "/api/v1/upload", NEUTRAL, "/api/v1/upload?name=x", ""},
     {"POST", "/api/v1/login", NEUTRAL, NULL, "wick_wrong"},
     {"POST", "/api/v1/logout", NEUTRAL, NULL, ""},
     {"GET", "/api/v1/openapi.json", NEUTRAL},
