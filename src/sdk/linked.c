@@ -5,6 +5,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,11 +35,70 @@ void start_tell(const char *words) /* not printed: the host calls wick_flush() o
 {
 }
 
+/* --- the functions that the hooks call --- */
+/*
+ * An executable that is not position independent and takes the address of a function defines that address for the whole
+ * process: it is a stub of its own, which calls through its offset table. Called by that address, a hook would call
+ * itself. Then the function is looked up in the libraries, in their order.
+ */
+static struct {
+    bool found;
+    void *(*malloc)(size_t);
+    void (*free)(void *);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*memalign)(size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    pthread_create_fn *pthread_create;
+} real;
+
+static void *in_libraries(const char *name)
+{
+    struct link_map *m = dlopen(NULL, RTLD_LAZY);
+    Dl_info info;
+
+    for (m = m ? m->l_next : NULL; m; m = m->l_next) {
+        void *h = m->l_name[0] ? dlopen(m->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL, *p = h ? dlsym(h, name) : NULL;
+
+        if (h)
+            dlclose(h);
+        if (p && dladdr(p, &info) && (uintptr_t) info.dli_fbase == m->l_addr)
+            return p;
+    }
+    return NULL;
+}
+
+static void *find_real(const char *name, void *otherwise)
+{
+    void *p = dlsym(RTLD_DEFAULT, name), *library;
+    const ElfW(Sym) *symbol = NULL;
+    Dl_info info;
+
+    if (!p || !dladdr1(p, &info, (void **) &symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx != SHN_UNDEF)
+        return p ? p : otherwise;
+    library = in_libraries(name);
+    return library ? library : otherwise;
+}
+
+static void find_reals(void)
+{
+    if (real.found)
+        return;
+    real.malloc = find_real("malloc", malloc);
+    real.free = find_real("free", free);
+    real.calloc = find_real("calloc", calloc);
+    real.realloc = find_real("realloc", realloc);
+    real.memalign = find_real("memalign", memalign);
+    real.posix_memalign = find_real("posix_memalign", posix_memalign);
+    real.pthread_create = find_real("pthread_create", pthread_create);
+    real.found = true;
+}
+
 /* --- allocation --- */
 static void *hook_malloc(size_t n)
 {
     bool sample = heap_crosses(n);
-    void *p = malloc(n);
+    void *p = real.malloc(n);
 
     if (unlikely(sample))
         heap_record(p, n);
@@ -49,14 +109,14 @@ static void hook_free(void *p)
 {
     if (unlikely(heap_may_be_sampled(p)))
         heap_forget(p);
-    free(p);
+    real.free(p);
 }
 
 static void *hook_calloc(size_t n, size_t size)
 {
     size_t total;
     bool sample = !__builtin_mul_overflow(n, size, &total) && heap_crosses(total);
-    void *p = calloc(n, size);
+    void *p = real.calloc(n, size);
 
     if (unlikely(sample))
         heap_record(p, total);
@@ -72,7 +132,7 @@ static void *hook_realloc(void *old, size_t n)
     if (old && unlikely(heap_may_be_sampled(old)))
         heap_take(old, &was);
     sample = heap_crosses(n);
-    p = realloc(old, n);
+    p = real.realloc(old, n);
     if (unlikely(!p && n && was.p)) /* realloc failed: the block still exists */
         heap_put_back(&was);
     if (unlikely(sample))
@@ -83,7 +143,7 @@ static void *hook_realloc(void *old, size_t n)
 static void *hook_memalign(size_t align, size_t n)
 {
     bool sample = heap_crosses(n);
-    void *p = memalign(align, n);
+    void *p = real.memalign(align, n);
 
     if (unlikely(sample))
         heap_record(p, n);
@@ -93,7 +153,7 @@ static void *hook_memalign(size_t align, size_t n)
 static int hook_posix_memalign(void **ret, size_t align, size_t n)
 {
     bool sample = heap_crosses(n);
-    int r = posix_memalign(ret, align, n);
+    int r = real.posix_memalign(ret, align, n);
 
     if (unlikely(sample) && r == 0)
         heap_record(*ret, n);
@@ -113,7 +173,7 @@ static const struct got_hook heap_hooks[] = {
 /* --- threads --- */
 static int hook_pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*run)(void *), void *arg)
 {
-    return thread_hooks_create(pthread_create, ret, attr, run, arg);
+    return thread_hooks_create(real.pthread_create, ret, attr, run, arg);
 }
 
 static const struct got_hook thread_hooks[] = {{"pthread_create", hook_pthread_create}};
@@ -148,10 +208,11 @@ static const struct got_hook lock_hooks[] = {
 
 void start_hooks(void)
 {
+    find_reals();
     got_install(thread_hooks, ARRAY_SIZE(thread_hooks), NULL);
     if (core.types & (WICK_ALLOC | WICK_HEAP)) {
         got_install(heap_hooks, ARRAY_SIZE(heap_hooks), NULL);
-        new_hooks_install(dlsym(RTLD_DEFAULT, "malloc"));
+        new_hooks_install((void *) real.malloc);
     }
     if (core.types & WICK_LOCK)
         got_install(lock_hooks, ARRAY_SIZE(lock_hooks), NULL);
