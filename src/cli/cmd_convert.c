@@ -129,7 +129,7 @@ static const struct arg convert_args[] = {
      "output format (default: by OUT's extension)"},
     {0, "from", ARG_STRING, offsetof(struct convert_options, from), "FORMAT",
      "input format (default: detected): pprof, pprof-legacy, otlp, otlp-json, otlp-framed, folded, "
-     "perf-script, perf-data, jfr, cpuprofile, heapprofile, chrome-trace, speedscope, firefox, gprof2dot"},
+     "perf-script, perf-data, pstats, jfr, cpuprofile, heapprofile, chrome-trace, speedscope, firefox, gprof2dot"},
     {0, "type", ARG_STRING, offsetof(struct convert_options, type), "NAME",
      "sample type to write, for formats that hold only one (default: the profile's default)"},
     {0, "compress", ARG_STRING, offsetof(struct convert_options, compress), "HOW",

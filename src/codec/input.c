@@ -16,6 +16,7 @@
 #include "codec/perf_script.h"
 #include "codec/pprof.h"
 #include "codec/pprof_legacy.h"
+#include "codec/pstats.h"
 
 enum { INFLATED_DEFAULT = 64 << 20 };
 
@@ -31,6 +32,7 @@ static const char *const names[] = {
     [INPUT_FOLDED] = "folded",
     [INPUT_PERF_SCRIPT] = "perf-script",
     [INPUT_PERF_DATA] = "perf-data",
+    [INPUT_PSTATS] = "pstats",
     [INPUT_JFR] = "jfr",
     [INPUT_CPUPROFILE] = "cpuprofile",
     [INPUT_HEAPPROFILE] = "heapprofile",
@@ -115,6 +117,8 @@ static enum input_format detect(struct str data)
         return INPUT_JFR;
     if (perf_data_probe(data))
         return INPUT_PERF_DATA;
+    if (pstats_probe(data))
+        return INPUT_PSTATS;
     switch (otlp_file_detect(data.p, data.n)) {
     case OTLP_FILE_PROTOBUF:
         return INPUT_OTLP;
@@ -173,6 +177,9 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
     case INPUT_JFR:
         r = jfr_decode(data, &jfr, ret, e);
         break;
+    case INPUT_PSTATS:
+        r = pstats_decode(data, text_memory(l), ret, e);
+        break;
     case INPUT_PERF_DATA:
         r = perf_data_decode(data, text_memory(l), ret, e);
         break;
@@ -222,6 +229,7 @@ static int decode_as(struct buf *in, enum input_format *f, const struct input_li
     case INPUT_FOLDED:
     case INPUT_PERF_SCRIPT:
     case INPUT_PERF_DATA:
+    case INPUT_PSTATS:
     case INPUT_JFR:
     case INPUT_CPUPROFILE:
     case INPUT_HEAPPROFILE:

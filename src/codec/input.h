@@ -10,6 +10,7 @@
  *   folded        stacks in the format of flamegraph.pl and async-profiler
  *   perf-script   the text of `perf script`
  *   perf-data     perf.data (perf_data.h)
+ *   pstats        what Python's cProfile writes (pstats.h)
  *   jfr           Java Flight Recorder: the JDK's and async-profiler's (jfr.h)
  *   cpuprofile, heapprofile, chrome-trace, speedscope, firefox, gprof2dot
  *                 JSON of other tools (json_file.h)
@@ -35,6 +36,7 @@ enum input_format {
     INPUT_FOLDED,
     INPUT_PERF_SCRIPT,
     INPUT_PERF_DATA,
+    INPUT_PSTATS,
     INPUT_JFR,
     INPUT_CPUPROFILE, /* from here to INPUT_GPROF2DOT in the order of enum json_file_form */
     INPUT_HEAPPROFILE,

@@ -218,3 +218,29 @@ def test_perf_data_refused(tmp_path):
     for name, (text, message) in cases.items():
         (tmp_path / name).write_bytes(text)
         assert message in convert(tmp_path / name, ok=False), name
+
+
+def test_pstats(tmp_path):
+    """A file that this Python's cProfile writes: calls and own times by caller, as pstats has them."""
+    import cProfile
+    import pstats
+
+    def leaf(n):
+        return sum(range(n))
+
+    def recursive(n):
+        return leaf(n) + recursive(n - 1) if n else 0
+
+    profile, path = cProfile.Profile(), tmp_path / "x.pstats"
+    profile.runcall(recursive, 50)
+    profile.runcall(leaf, 10)
+    profile.dump_stats(path)
+    want = oracle.sums()
+    for (_, _, name), (_, calls, own, _, callers) in pstats.Stats(str(path)).stats.items():
+        for (_, _, caller), (n, _, tt, _) in callers.items():
+            want["calls"][caller, name] += n
+            want["wall"][caller, name] += round(tt * 1e9)
+        if not callers:
+            want["calls"][name,] += calls
+            want["wall"][name,] += round(own * 1e9)
+    assert stacks(path) == oracle.plain(want)

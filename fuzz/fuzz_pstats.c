@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pstats files: what decodes is a valid batch within the limit. */
+#include <stdlib.h>
+
+#include "codec/pstats.h"
+#include "model/batch.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct str text = {(const char *) data, (uint32_t) size};
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    size_t memory = 16 << 20;
+    struct err e = {0};
+
+    if (pstats_decode(text, memory, &b, &e) == 0 && (batch_validate(b, &e) < 0 || batch_memory(b) > memory))
+        abort();
+    return 0;
+}
