@@ -12,8 +12,7 @@
 #include "conf/yaml.h"
 #include "net/http.h"
 
-/* The URL without /debug/pprof at its end, which people copy with it. */
-static struct str base_of(const char *url)
+struct str scrape_config_base(const char *url)
 {
     struct str s = str_from(url);
 
@@ -58,7 +57,7 @@ int scrape_config_add(struct conf *c, const struct arg_list *urls, const char *e
     buf_printf(&b, "receivers.pprof/scrape.targets=[");
     for (size_t i = 0; r == 0 && i < urls->n; i++) {
         r = check(urls->v[i], e);
-        buf_printf(&b, "%s{endpoint: '%.*s'}", i ? ", " : "", STR_FMT(base_of(urls->v[i])));
+        buf_printf(&b, "%s{endpoint: '%.*s'}", i ? ", " : "", STR_FMT(scrape_config_base(urls->v[i])));
     }
     buf_printf(&b, "]");
     if (r == 0)

@@ -4,6 +4,7 @@
 #define HOST_SCRAPE_CONFIG_H
 
 #include "base/err.h"
+#include "base/str.h"
 
 struct arg_list;
 struct conf;
@@ -11,5 +12,7 @@ struct conf;
 /* Adds a pipeline `profiles/scrape` to c that scrapes the URLs and hands on to the exporter of that name; nothing if there are
  * none, or urls is NULL. The name of each service is that of the program. */
 int scrape_config_add(struct conf *c, const struct arg_list *urls, const char *exporter, struct err *e);
+/* The URL without /debug/pprof/ at its end, which people copy with it. */
+struct str scrape_config_base(const char *url);
 
 #endif

@@ -22,6 +22,7 @@
 #include "serve/senders.h"
 #include "serve/serve_intake.h"
 #include "serve/serve_pipelines.h"
+#include "serve/serve_scrape.h"
 #include "serve/serve_self.h"
 #include "serve/serve_state.h"
 #include "server/api.h"
@@ -140,8 +141,9 @@ static int start_names(struct serve *s, struct err *e)
 
 /* The server's own routes; each list is in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,    api_mount_symbols,
-    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_debuginfod, api_mount_ui,
+    api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
+    api_mount_symbols,    api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
+    api_mount_debuginfod, api_mount_scrape,    api_mount_ui,
 };
 
 static struct ui_settings ui_settings(const struct serve_config *c)
@@ -239,8 +241,11 @@ static int start_front(struct serve *s, struct err *e)
         r = local_owner_new(s->agent, senders_sink(s->senders), &s->owners, e);
     if (r == 0)
         r = serve_intake_new(local_owner_sink(s->owners), s->auth, s->hosts, &c->limits, &s->intake, e);
+    if (r == 0)
+        r = serve_scrape_new(serve_intake_sink(s->intake), &s->args->scrape, &s->scrape);
     if (r < 0)
         return r;
+    o.scraping = serve_scrape_calls(s->scrape);
     serve_intake_labels(s->intake, s->store->labels);
     o.metrics_ctx = s;
     r = workers_new(n, QUEUE_MAX, &s->workers, e);
@@ -264,7 +269,8 @@ void serve_stop(struct serve *s)
         return;
     serve_pipelines_stop(s->pipelines);
     serve_stop_listeners(s);
-    front_stop(s->front);
+    front_stop(s->front); /* its calls on threads of their own have ended */
+    serve_scrape_free(s->scrape);
     local_owner_stop(s->owners);
     agent_feed_free(s->agent); /* until here the UI may ask for its state */
     workers_free(s->workers);

@@ -18,6 +18,7 @@ enum { SERVE_PATH_SIZE = 4096 };
 
 struct agent_feed;
 struct http_server;
+struct serve_scrape;
 
 /* Everything that runs. Freed in the order of serve_stop(). */
 struct serve {
@@ -40,6 +41,7 @@ struct serve {
     struct serve_intake *intake;
     struct senders *senders;
     struct local_owner *owners;
+    struct serve_scrape *scrape;
     struct ui_info ui;
     struct pid_profiler pids;
     char otlp_grpc[256], otlp_http[256], otlp_note[1100];

@@ -29,6 +29,7 @@
 struct front;
 struct name_source;
 struct pid_profiler;
+struct scraping;
 struct store;
 struct ui_info;
 
@@ -82,6 +83,7 @@ struct front_options {
     void *metrics_ctx;
     const struct ui_info *ui;        /* for the web UI; may be NULL */
     const struct pid_profiler *pids; /* for /pid/N/debug/pprof/; may be NULL */
+    const struct scraping *scraping; /* for /api/v1/scrape; may be NULL */
     /* Returns the store that answers a call, if that is not always `store`, and releases it when the call is answered.
      * Called from any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);

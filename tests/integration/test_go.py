@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Go module go/: its own tests, its conversion beside `wick convert`, and its examples against a real server."""
+import json
 import os
 import socket
 import subprocess
@@ -159,6 +160,29 @@ def test_scrape_flag_wrong(tmp_path, url):
     p = subprocess.run([WICK, "serve", "--no-agent", "--check", "--scrape", url], capture_output=True, text=True,
                        env={**os.environ, "HOME": str(tmp_path)})
     assert p.returncode != 0 and "--scrape" in p.stderr, p.stderr
+
+
+def test_scrape_of_the_start_page(tmp_path, scraped):
+    """The API of the Start page finds programs with /debug/pprof/ on this machine and scrapes one of them; nothing beyond loopback."""
+    server = Server(tmp_path, "--no-agent", "--scrape", scraped[1].url.replace("127.0.0.1", "localhost"))
+    urls = [p.url.replace("127.0.0.1", "localhost") for p in scraped]
+    try:
+        def found():
+            status, body = server.get("/api/v1/scrape/find", data=b"")
+            assert status == 200, body
+            return {p["url"]: (p["program"], p["scraped"]) for p in json.loads(body) if p["url"] in urls}
+        wait_for(lambda: found() == {urls[0]: ("cart", False), urls[1]: ("mail", True)}, why=found)
+        for _ in range(2):  # the second time changes nothing
+            assert server.get("/api/v1/scrape?url=" + urls[0], data=b"")[0] == 200
+        assert found()[urls[0]] == ("cart", True)
+        wait_for(lambda: "goroutine" in kinds_of(server).get("cart", ()), why=lambda: f"{kinds_of(server)}\n{log_of(server)}")
+        for bad in ("http://192.0.2.1:80", "http://169.254.169.254", "ftp://localhost", "", "http://localhost:80'"):
+            assert server.get("/api/v1/scrape?url=" + bad, data=b"")[0] == 400, bad
+        assert server.get("/api/v1/scrape/find")[0] == 405
+        status, _ = server.get("/api/v1/scrape/find", data=b"", headers={"Origin": "http://evil.example"})
+        assert status == 403
+    finally:
+        server.stop()
 
 
 @pytest.mark.slow

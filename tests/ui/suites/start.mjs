@@ -16,6 +16,22 @@ export default async function (t) {
             ok(endpoints.some((e) => text.includes(e)), `${language}: ${text}`);
         }
     });
+    await t.check("local programs are looked for when asked, and profiled when chosen", async () => {
+        let scraped = false;
+        const calls = [];
+        await page.route("**/api/v1/scrape**", async (route) => {
+            const url = new URL(route.request().url());
+            calls.push(route.request().method() + " " + url.pathname + url.search);
+            scraped ||= url.searchParams.has("url");
+            await route.fulfill({json: url.pathname.endsWith("/find") ? [{url: "http://localhost:8080", program: "webserver", scraped}] : {url: "http://localhost:8080"}});
+        });
+        await page.getByRole("button", {name: "Go", exact: true}).click();
+        await page.getByRole("button", {name: "Find programs with /debug/pprof/ on this machine"}).click();
+        await page.getByRole("button", {name: "profile webserver"}).click();
+        await page.getByText("is profiled").waitFor();
+        equal(calls, ["POST /api/v1/scrape/find", "POST /api/v1/scrape?url=http://localhost:8080", "POST /api/v1/scrape/find"]);
+        await page.getByRole("button", {name: "Any program", exact: true}).click();
+    });
     await t.check("a service that arrives is told", async () => {
         ok((await page.locator(".card").first().innerText()).includes("waiting for a new service"), "waits");
         const name = "newcomer-" + Date.now();

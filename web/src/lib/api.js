@@ -96,9 +96,9 @@ export function get(url, {fresh = false} = {}) {
     return promise;
 }
 
-export async function post(name, body, type = "text/plain") {
+export async function post(name, body, type = "text/plain", params = {}) {
     cache.clear();
-    return load(apiUrl(name), {method: "POST", body, headers: {"content-type": type}});
+    return load(apiUrl(name, params), {method: "POST", body, headers: {"content-type": type}});
 }
 
 export function forget() {

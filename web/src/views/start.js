@@ -3,7 +3,7 @@
 // missing and the command that fixes it.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
-import {apiUrl, useCoverage, useData} from "../lib/api.js";
+import {apiUrl, post, useCoverage, useData} from "../lib/api.js";
 import {printSelector} from "../lib/selector.js";
 import {amount, percent, rate} from "../lib/units.js";
 import {go, href, route} from "../lib/url.js";
@@ -18,7 +18,7 @@ const EVERY = 3000, WINDOW = "now-5m";
 function languages(grpc, http, page) {
     return {
         any: ["Any program", `wick run -t cpu,heap,lock \\\n  --export http://${grpc} \\\n  -- ./your-program`, "No rebuild needed: a library is preloaded. For C, C++, Rust, Python, Ruby …; not for static binaries and Go."],
-        go: ["Go", `import "github.com/grafana/pyroscope-go"\n\npyroscope.Start(pyroscope.Config{\n    ApplicationName: "your-service",\n    ServerAddress:   "${page}",\n})`, "Or let wick scrape net/http/pprof: receiver pprof in wick collector."],
+        go: ["Go", `exporter, err := otlpprofilegrpc.New(ctx,\n    otlpprofilegrpc.WithEndpoint("${grpc}"),\n    otlpprofilegrpc.WithInsecure())\nprovider := profiling.NewProvider(\n    profiling.WithExporter(exporter))`, "Packages of wick.dev/go; docs/go.md shows spans. A program that imports net/http/pprof needs no change: wick serve --scrape http://localhost:8080"],
         c: ["C, C++", `#include <wick.h>\n\nstruct wick_options o = WICK_OPTIONS_INIT;\no.service_name = "your-service";\no.endpoint = "http://${grpc}";\nstruct wick_provider *p = wick_provider_new(&o);`, "Link with -lwick. Spans go along: wick_span_enter()."],
         python: ["Python", `OTEL_SERVICE_NAME=your-service \\\n  wick run -t cpu,heap --export http://${grpc} -- python3 app.py`, "Python functions are shown by the agent without preparation: this server’s, or wick agent on another host."],
         java: ["Java", `PYROSCOPE_APPLICATION_NAME=your-service \\\nPYROSCOPE_SERVER_ADDRESS=${page} \\\n  java -javaagent:pyroscope.jar -jar app.jar`, "Uses async-profiler; wick receives Pyroscope's pushes."],
@@ -46,6 +46,28 @@ function Received({services}) {
     return html`<p class="got" role="status">received: ${fresh.slice(0, 5).map((s, i) => html`${i ? ", " : ""}<a href=${href("explore", {query: printSelector({type: s.types[0] ?? "cpu", matchers: [{name: "service.name", op: "=", value: s.name}]}), from: "now-15m"})}>${s.name}</a>`)}</p>`;
 }
 
+// Programs of the server's machine that serve /debug/pprof/: looked for and scraped only when asked.
+function LocalPrograms() {
+    const [found, setFound] = useState(null), [busy, setBusy] = useState(false), [problem, setProblem] = useState("");
+    const attempt = async (what) => {
+        setBusy(true);
+        setProblem("");
+        try {
+            await what();
+            setFound(await post("scrape/find", ""));
+        } catch (e) {
+            setProblem(e.message);
+        }
+        setBusy(false);
+    };
+    return html`<div class="local-programs"><p><button class="small" disabled=${busy} onClick=${() => attempt(() => {})}>Find programs with /debug/pprof/ on this machine</button></p>
+        ${problem && html`<p class="why" role="alert">${problem}</p>`}
+        ${found && !found.length && html`<p class="muted" role="status">No program that listens on loopback serves /debug/pprof/.</p>`}
+        ${found?.length > 0 && html`<ul>${found.map((p) => html`<li key=${p.url}><code>${p.program}</code> at ${p.url} ${p.scraped
+            ? html`<span class="muted">is profiled. After a restart of the server: <code>--scrape ${p.url}</code></span>`
+            : html`<button class="small" disabled=${busy} aria-label=${`profile ${p.program}`} onClick=${() => attempt(() => post("scrape", "", undefined, {url: p.url}))}>Profile it</button>`}</li>`)}</ul>`}</div>`;
+}
+
 function AddService({status, services}) {
     const lang = route.value.params.lang || "any";
     const grpc = status?.otlp?.grpc ?? "", http = status?.otlp?.http ?? "";
@@ -55,6 +77,7 @@ function AddService({status, services}) {
         <${Choice} label="language" value=${lang} options=${Object.entries(all).map(([k, [t]]) => [k, t])} onPick=${(v) => go(route.peek().path, {...route.peek().params, lang: v === "any" ? "" : v}, {replace: true})} />
         <${Command} text=${text} />
         ${note && html`<p class="muted">${note}</p>`}
+        ${lang === "go" && html`<${LocalPrograms} />`}
         ${status && !grpc && !http && html`<p class="why">OTLP is off${status.otlpNote ? `: ${status.otlpNote}` : ""}. Start <code>wick serve</code> with <code>--otlp-grpc 127.0.0.1:4317</code>.</p>`}
         <${Received} services=${services} /></section>`;
 }

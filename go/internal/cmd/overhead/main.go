@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command overhead does a fixed amount of work and prints the CPU time that the process needed for it: `none` without a profile,
+// Command overhead does a fixed amount of work and prints the CPU time that the process needed for it, the
+// memory of the runtime, and the CPU time of one export: `none` without a profile,
 // `go` with Go's own CPU profile (which is what any profiler of a Go program has to start), `wick` with a Provider that sends to
 // -endpoint every -interval. bench/bench_go.sh runs them in pairs.
 package main
@@ -88,12 +89,19 @@ func main() {
 		}(uint64(i)*977 + 88172645463325252)
 	}
 	group.Wait()
+	total := cpuTime()
+	var direct time.Duration // of one export, while nothing else runs
 	if provider != nil {
+		const exports = 20
+		for i := 0; i < exports; i++ {
+			provider.ForceFlush(context.Background())
+		}
+		direct = (cpuTime() - total) / exports
 		provider.Shutdown(context.Background())
 	} else if *mode == "go" {
 		pprof.StopCPUProfile()
 	}
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	fmt.Printf("%d %d\n", cpuTime().Nanoseconds(), m.Sys)
+	fmt.Printf("%d %d %d\n", total.Nanoseconds(), m.Sys, direct.Nanoseconds())
 }
