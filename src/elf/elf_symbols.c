@@ -120,14 +120,6 @@ static size_t table_entries(const struct elf_file *f, const struct elf_section *
     return t ? MIN(elf_bytes_of(f, t).n / symbol_size(f), ELF_SYMBOLS_MAX) : 0;
 }
 
-struct str elf_symbol_plain(struct str name)
-{
-    for (uint32_t i = 1; i < name.n; i++)
-        if (name.p[i] == '@')
-            return str_slice(name, 0, i);
-    return name;
-}
-
 static int each_of_table(const struct elf_file *f, const struct elf_section *t, bool functions,
                          int (*visit)(void *arg, const struct elf_symbol *s), void *arg)
 {

@@ -40,7 +40,13 @@ int elf_symbols_each(const struct elf_file *f, bool functions, int (*visit)(void
 const struct elf_symbol *elf_symbols_find(const struct elf_symbols *s, uint64_t address);
 /* The name without the version that linkers append in .symtab: clock_nanosleep@@GLIBC_2.17 is clock_nanosleep. The other
  * functions return names like this, so that a function has the same name in every table that lists it. */
-struct str elf_symbol_plain(struct str name);
+static inline struct str elf_symbol_plain(struct str name)
+{
+    for (uint32_t i = 1; i < name.n; i++)
+        if (name.p[i] == '@')
+            return str_slice(name, 0, i);
+    return name;
+}
 /* By name, linear. */
 const struct elf_symbol *elf_symbols_named(const struct elf_symbols *s, struct str name);
 
