@@ -6,7 +6,6 @@
  * tenant.
  */
 #include "serve/serve_intake.h"
-#include "pipeline/receivers/refusals.h"
 
 #include <errno.h>
 

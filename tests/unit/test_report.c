@@ -244,19 +244,21 @@ static void test_written_tables(void)
     struct prof_pool pool;
     struct prof *p = NULL;
     struct batch *b = NULL, *again = NULL;
-    int64_t twin;
+    struct prof_function function;
+    struct prof_location location;
 
     eq_int(prof_pool_init(&pool), 0);
     eq_int(make_batch(&b), 0);
     eq_int(prof_from_batch(&pool, b, &b->profiles[0], &p, NULL), 0);
-    twin = prof_add_function(p, &p->functions[1]);
-    eq_int(twin, 5);
-    eq_int(prof_add_location(p, &p->locations[1]), 4);
+    function = p->functions[1];
+    location = p->locations[1];
+    eq_int(prof_add_function(p, &function), 5);
+    eq_int(prof_add_location(p, &location), 4);
     eq_int(prof_to_batch(p, &again, NULL), 0);
     eq_int(batch_validate(again, NULL), 0);
     eq_int(again->dict.n_functions, 6);
     eq_int(again->dict.n_locations, 5);
-    eq_str(again->dict.strings[again->dict.functions[twin].name], STR("main"));
+    eq_str(again->dict.strings[again->dict.functions[5].name], STR("main"));
     eq_int(again->n_samples, 2);
     eq_int(again->values[1], 30000000);
     eq_int(again->samples[0].attrs.n, 2);

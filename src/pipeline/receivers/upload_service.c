@@ -3,6 +3,7 @@
 #include "pipeline/receivers/upload_service.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 
 #include "base/clock.h"
@@ -72,8 +73,7 @@ static void on_ack(struct ack *a, const struct ack_result *r)
     }
     buf_puts(out, "],\"type\":");
     json_put_str(out, first_type(c));
-    buf_printf(out, ",\"from\":%lld,\"to\":%lld}\n", (long long) (c->from_ns / 1000000),
-               (long long) (c->to_ns / 1000000 + 1));
+    buf_printf(out, ",\"from\":%" PRId64 ",\"to\":%" PRId64 "}\n", c->from_ns / 1000000, c->to_ns / 1000000 + 1);
     c->q->status = 200;
     http_add_header(c->q, "content-type", STR("application/json"));
     http_finish(c->q);
