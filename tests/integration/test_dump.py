@@ -505,7 +505,8 @@ def check_goroutines(tmp_path, flags, **more):
         assert set(own) | {1} == {i for i, g in seen.items() if not g.get("system")}
         for number, (state, names) in own.items():
             g = seen[number]
-            assert (number, state) == (number, g["state"])
+            if not any(x.startswith("os/signal.") for x in names):  # the signal that asks wakes that one
+                assert (number, state) == (number, g["state"])
             ours = [f["function"] for f in g["frames"] if not f["function"].startswith("runtime.")]
             ours = [re.sub(r"\[.*\]", "[...]", x) for x in ours]
             if len(ours) > len(names) and ours[-1].startswith("main.main."):  # Go hides the wrapper of a `go` statement

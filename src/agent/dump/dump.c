@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "proc/proc_maps.h"
 
 enum { MEMORY_MAX = 512 << 20, TABLES_MAX = 1 << 30, STACK_MAX = 64 << 10 };
 
@@ -278,6 +279,17 @@ static int take_running(struct taking *t, struct err *e)
     return walk_tasks(t);
 }
 
+/* Says why the process cannot be read: it is gone, or belongs to another user. */
+static int no_mappings(int pid, struct err *e)
+{
+    struct proc_maps maps = {0};
+    int r = proc_maps_read(pid, true, &maps, e);
+
+    proc_maps_done(&maps);
+    return r < 0 ? r
+                 : err_set(e, -ESRCH, "process %d has no executable mappings: it has ended or is a kernel thread", pid);
+}
+
 static int find_process(struct dump *s, struct file_reader *reader, struct err *e)
 {
     struct err why = {0};
@@ -289,7 +301,7 @@ static int find_process(struct dump *s, struct file_reader *reader, struct err *
         return r;
     s->process = processes_get(s->processes, (uint32_t) s->pid, (uint64_t) clock_mono());
     if (!s->process || !s->process->n_mappings)
-        return err_set(e, -ESRCH, "cannot read the mappings of process %d: no such process, or not permitted", s->pid);
+        return no_mappings(s->pid, e);
     if (s->process->maps_left_out)
         s->warning =
             str_from(arena_printf(&s->arena, "process %d has too many executable mappings: %u of them were not read",

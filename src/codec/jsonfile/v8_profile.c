@@ -108,10 +108,24 @@ int cpuprofile_read(struct json_profile *p, struct err *e)
 
 /* --- .heapprofile --- */
 
+struct heap_size {
+    size_t node;
+    double bytes;
+};
+
+struct heap_read {
+    struct json_profile *p;
+    struct v8_nodes n;
+    struct heap_size *sizes; /* of nodes that have bytes of their own */
+    size_t n_sizes, cap_sizes;
+};
+
 /* A node and its children. Each level is two levels of JSON, of which the parser allows 128: stacks are deeper than that,
  * so the depth is counted here. */
-static int read_heap_node(struct json_profile *p, struct v8_nodes *n, struct json *j, uint32_t parent, int depth)
+static int read_heap_node(struct heap_read *h, struct json *j, uint32_t parent, int depth)
 {
+    struct json_profile *p = h->p;
+    struct v8_nodes *n = &h->n;
     struct call_node node = {.parent = parent};
     size_t at = n->nodes.n;
     struct str key;
@@ -133,19 +147,30 @@ static int read_heap_node(struct json_profile *p, struct v8_nodes *n, struct jso
             saved = j->depth;
             j->depth = 1;
             while (r == 0 && json_next_item(j))
-                r = read_heap_node(p, n, j, (uint32_t) at + 1, depth + 1);
+                r = read_heap_node(h, j, (uint32_t) at + 1, depth + 1);
             /* next_item() has left the array, which lowered the depth by one */
             j->depth = j->err ? j->depth : (uint8_t) (saved - 1);
         } else {
             json_skip(j);
         }
     }
-    if (r == 0 && !j->err && size > 0) {
-        struct sum_row row = {.values = {json_profile_round(size, 1), 0}};
+    if (r == 0 && !j->err && size > 0)
+        r = array_push(h->sizes, h->n_sizes, h->cap_sizes, json_profile_limit(p, sizeof *h->sizes),
+                       ((struct heap_size){at, size}));
+    return r;
+}
 
-        r = json_profile_stack(p, &n->nodes, at, &row.stack);
+/* Only after all nodes are read: the frame of a node may come after its children. */
+static int add_heap_sizes(struct heap_read *h)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < h->n_sizes; i++) {
+        struct sum_row row = {.values = {json_profile_round(h->sizes[i].bytes, 1), 0}};
+
+        r = json_profile_stack(h->p, &h->n.nodes, h->sizes[i].node, &row.stack);
         if (r == 0)
-            r = sample_sum_add(&p->sum, &row);
+            r = sample_sum_add(&h->p->sum, &row);
     }
     return r;
 }
@@ -153,7 +178,7 @@ static int read_heap_node(struct json_profile *p, struct v8_nodes *n, struct jso
 int heapprofile_read(struct json_profile *p, struct err *e)
 {
     struct value_type type = {builder_string(p->b, STR("inuse_space")), builder_string(p->b, STR("bytes"))};
-    struct v8_nodes n = {0};
+    struct heap_read h = {.p = p};
     struct json j;
     struct str key;
     int r = 0;
@@ -161,20 +186,23 @@ int heapprofile_read(struct json_profile *p, struct err *e)
     json_init(&j, p->text, &p->arena);
     json_begin_object(&j);
     while (r == 0 && json_next_key(&j, &key)) {
-        if (str_is(key, "head") && !n.nodes.n)
-            r = read_heap_node(p, &n, &j, 0, 0);
+        if (str_is(key, "head") && !h.n.nodes.n)
+            r = read_heap_node(&h, &j, 0, 0);
         else
             json_skip(&j);
     }
     if (r == 0 && json_end(&j) < 0)
         r = json_profile_error(p, &j, e);
+    if (r == 0)
+        r = add_heap_sizes(&h);
     if (r == 0 && !p->sum.n)
         r = err_set(e, -ENODATA, "%s: no samples", p->format);
     if (r == 0) {
         builder_profile(p->b, &type, 1);
         sample_sum_write(&p->sum, 0, 1, 1, p->b);
     }
-    v8_nodes_done(&n);
+    mem_free(h.sizes);
+    v8_nodes_done(&h.n);
     return r;
 }
 
