@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from agent_tools import ROOT
+from wick_tools import BUILD
 
 CC = "aarch64-linux-gnu-gcc"
 AGENT = ROOT / "src/agent"
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.skipif(not shutil.which(CC), reason=f"{CC} is not insta
 def bpf_object(tmp_path_factory):
     out = tmp_path_factory.mktemp("arm64") / "agent.bpf.o"
     p = subprocess.run(["clang", "-target", "bpf", "-O2", "-g", "-Wall", "-Werror", "-D__TARGET_ARCH_arm64", "-D__aarch64__", f"-I{INCLUDE}",
-                        f"-I{ROOT}/src", "-c", AGENT / "bpf/agent.bpf.c", "-o", out], capture_output=True, text=True)
+                        f"-I{ROOT}/src", f"-I{BUILD}/src", "-c", AGENT / "bpf/agent.bpf.c", "-o", out], capture_output=True, text=True)
     assert p.returncode == 0, p.stderr
     return out
 
