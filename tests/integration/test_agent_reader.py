@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from agent_tools import agent_to_file, build, child_pids, cmdline, complete_lines, needs_bpf
+from agent_tools import WICK, agent_to_file, build, child_pids, cmdline, complete_lines, needs_bpf
 
 CHAIN = ["leaf"] + ["rec"] * 31 + ["worker", "main"]
 
@@ -122,3 +122,28 @@ def test_death_of_the_reader(tmp_path, how):
         for b in burners:
             b.kill()
             b.wait()
+
+
+def test_dump_opens_foreign_files_and_others_read_them(tmp_path):
+    """`wick dump` passes descriptors on: only processes it has started map or read the target's file."""
+    exe = build(tmp_path, "chain.c", "dumped_chain", "-O2", "-g", "-fomit-frame-pointer")
+    trace = tmp_path / "trace"
+    burner = subprocess.Popen([exe, "30", "120"], stdout=subprocess.DEVNULL)
+    try:
+        p = subprocess.run(["strace", "-f", "-y", "-s0", "-e", "trace=execve,mmap,read,pread64,readv,preadv,sendmsg", "-o", trace, WICK,
+                            "dump", str(burner.pid)], capture_output=True, text=True, timeout=120)
+        assert p.returncode == 0, p.stderr
+    finally:
+        burner.kill()
+        burner.wait()
+    assert "leaf" in p.stdout and "chain.c:" in p.stdout, p.stdout
+    readers, first = {}, None
+    for line in trace.read_text().splitlines():
+        pid, call = line.split(None, 1)
+        first = first or pid
+        if call.startswith("execve"):
+            readers.setdefault(pid, [])
+        if re.match(rf"(mmap|p?readv?(64)?)\(.*<{re.escape(str(exe))}>", call):
+            readers[pid].append(call)
+    assert not readers.pop(first)
+    assert sum(map(bool, readers.values())) >= 1, "no process read the file: the trace shows nothing"
