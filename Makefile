@@ -4,7 +4,7 @@ ASAN ?= build-asan
 TSAN ?= build-tsan
 PREFIX ?= /usr/local
 MESON_OPTIONS ?=
-# Warnings of the plain build are errors in continuous integration (CI=true) only: another compiler may have more of them.
+# Warnings are errors in continuous integration (CI=true) only: another compiler may have more of them.
 WERROR = $(if $(CI),-Dwerror=true)
 
 .PHONY: all tests run test test-all quick bench fuzz install uninstall format deps clean
@@ -17,7 +17,7 @@ $(BUILD)/build.ninja:
 
 $(ASAN)/build.ninja:
 	@tools/deps build
-	@meson setup $(ASAN) -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized $(MESON_OPTIONS) >/dev/null
+	@meson setup $(ASAN) -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized $(WERROR) $(MESON_OPTIONS) >/dev/null
 
 # What the tests need of the plain build.
 tests: all
@@ -28,7 +28,7 @@ asan: $(ASAN)/build.ninja
 
 $(TSAN)/build.ninja:
 	@tools/deps build
-	@meson setup $(TSAN) -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debugoptimized $(MESON_OPTIONS) >/dev/null
+	@meson setup $(TSAN) -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debugoptimized $(WERROR) $(MESON_OPTIONS) >/dev/null
 
 tsan: $(TSAN)/build.ninja
 	@ninja -C $(TSAN) threaded

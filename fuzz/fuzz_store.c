@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store's decoders of bytes from disk, behind their checksums. The first byte says which: 0 the sections of a chunk
+ * The store's decoders of bytes from disk, after their checksums were verified. The first byte says which: 0 the sections of a chunk
  * (each with its size in 4 bytes), 1 symbol definitions, 2 a segment's dictionary, 3 a log record's payload, 4 a
  * selector, 5 packed symbols, 6 a segment's footer, 7 a directory, 8 columns, 9 a block of a trace index, 10 keys of
  * deduplication as the catalogue has them, 11 the log of the catalogue's database.

@@ -104,7 +104,7 @@ func WithResourceAttributes(list ...attribute.KeyValue) Option {
 	return func(c *config) { c.attributes = append(c.attributes, list...) }
 }
 
-// WithErrorHandler sets who is told of exports that failed; the default is otel.Handle, at most once a minute.
+// WithErrorHandler sets the function called with the error of a failed export; the default is otel.Handle, at most once a minute.
 func WithErrorHandler(f func(error)) Option { return func(c *config) { c.onError = f } }
 
 func newConfig(options []Option) config {

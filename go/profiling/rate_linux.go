@@ -13,7 +13,7 @@ import (
 
 // startAtRate starts the CPU profile with another rate than Go's 100 Hz. runtime.SetCPUProfileRate before
 // pprof.StartCPUProfile is the only way that Go has; the latter then sets 100 again, which the runtime refuses with a line on
-// file descriptor 2. The line is no use to anyone, so both calls are made on a thread with a private table of file descriptors
+// file descriptor 2. The line is of no use to the user, so both calls are made on a thread with a private table of file descriptors
 // in which 2 is /dev/null. Other threads, and what they print, are not affected; the thread ends with its goroutine.
 //
 // It fails with errRate where a private table is not allowed (unshare, under the default seccomp profile of Docker).

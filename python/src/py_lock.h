@@ -2,7 +2,7 @@
 /*
  * Time waited for Python's locks. The interpreter tries a lock first, and only then waits for a semaphore: its calls of
  * sem_wait() and sem_clockwait() are replaced by hooks that measure them, so a lock that is free costs nothing more.
- * Waiting for a condition, an event, a queue or a thread is not contention, and is left out: it is told by the function
+ * Waiting for a condition, an event, a queue or a thread is not contention, and is left out; it is recognised by the function
  * of the standard library that waits.
  */
 #ifndef PYTHON_PY_LOCK_H

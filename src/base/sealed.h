@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Bytes that one process hands to another as a sealed memory file: the receiver maps them read-only and can check them
- * in place, because nobody can change or shorten them any more, not even the sender.
+ * in place, because they can no longer be changed or shortened, not even the sender.
  */
 #ifndef BASE_SEALED_H
 #define BASE_SEALED_H

@@ -76,7 +76,7 @@ int wire_malformed(struct wire_err *w, const uint8_t *at, const uint8_t *end)
     if (!p)
         return wire_fail(w, at, NULL, end - at < 10 ? "it is cut short in a tag" : "a tag is longer than 10 bytes");
     if (tag < 8 || tag > UINT32_MAX || (tag & 7) > WIRE_I32)
-        return wire_fail(w, at, NULL, "%#llx is no tag of a field", (unsigned long long) tag);
+        return wire_fail(w, at, NULL, "%#llx is not a valid field tag", (unsigned long long) tag);
     switch (tag & 7) {
     case WIRE_SGROUP:
     case WIRE_EGROUP:

@@ -71,7 +71,8 @@ static int find_program(const char *name, char *ret, size_t size, struct err *e)
     struct str path = str_from(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin");
 
     if (strchr(name, '/')) {
-        snprintf(ret, size, "%s", name);
+        if (snprintf(ret, size, "%s", name) >= (int) size)
+            return err_set(e, -ENAMETOOLONG, "the program's path is longer than %zu bytes: %.100s…", size - 1, name);
         return access(name, F_OK) < 0 ? err_set(e, -errno, "cannot run '%s': %m", name) : 0;
     }
     while (path.n) {

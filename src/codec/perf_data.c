@@ -142,7 +142,7 @@ static struct str text_of(struct cursor *c)
     return (struct str){(const char *) c->p, (uint32_t) ((end ? end : c->end) - c->p)};
 }
 
-/* The time of a record that is no sample: in the fields that sample_id_all puts at its end. */
+/* The time of a record other than a sample, from the fields that sample_id_all puts at its end. */
 static uint64_t record_time(const struct perf_data *p, const struct cursor *c)
 {
     const struct perf_attr *a = &p->attrs[0];

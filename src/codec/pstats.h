@@ -5,7 +5,7 @@
  *
  *   {(file, line, function): (primitive calls, calls, own time, cumulative time, {caller: (calls, primitive calls, own, cumulative)})}
  *
- * It has no stacks, only pairs of caller and function. Each pair becomes a stack of two frames, and a function that nobody
+ * It has no stacks, only pairs of caller and function. Each pair becomes a stack of two frames, and a function that nothing
  * called one of a single frame; the values are calls/count and wall/nanoseconds, the own time. Own times add up to the total.
  */
 #ifndef CODEC_PSTATS_H

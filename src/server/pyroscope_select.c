@@ -78,7 +78,7 @@ static int put_tree(struct buf *out, const struct tree *t, struct arena *a)
 
     if (!first || !next || !count || !stack)
         return -ENOMEM;
-    for (uint32_t i = 1; i < n; i++) { /* lists of children, node 0 is nobody's child */
+    for (uint32_t i = 1; i < n; i++) { /* lists of children, node 0 has no parent */
         next[i] = first[t->parent[i]];
         first[t->parent[i]] = i;
         count[t->parent[i]]++;

@@ -114,7 +114,7 @@ static void reject(struct planning *p, const struct profile *prof, int64_t age)
              age > 0 ? "old" : "far in the future");
 }
 
-/* Mutex and block profiles of Go have the same types and are told apart by the profile's name; a type that wick does not
+/* Mutex and block profiles of Go have the same types and are distinguished by the profile's name; a type that wick does not
  * know keeps its whole Pyroscope ID if that does not follow from the type. */
 static void name_type(const struct planning *pl, const struct profile *p, struct type *t)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package otlptest is an OTLP server for the tests of the exporters: it answers what it is told to, and keeps what it got.
+// Package otlptest is an OTLP server for the tests of the exporters: it gives the configured answers and keeps what it received.
 package otlptest
 
 import (

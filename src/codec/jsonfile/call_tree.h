@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The samples of a profile as a tree of calls, for formats that store one: a node is a frame below its parent. Node 0 is
- * the root, which is no frame; parents come before their children.
+ * the root, which is not a frame; parents come before their children.
  */
 #ifndef CODEC_CALL_TREE_H
 #define CODEC_CALL_TREE_H

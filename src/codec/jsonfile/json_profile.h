@@ -55,7 +55,7 @@ uint32_t json_profile_location(struct json_profile *p, const struct json_frame *
 
 struct call_node {
     uint32_t parent;   /* its index plus one; 0 = none */
-    uint32_t location; /* 0 = the node is no frame: a root */
+    uint32_t location; /* 0 = the node is a root, not a frame */
     uint32_t stack;    /* the builder's, plus one, once it is known */
 };
 
@@ -74,7 +74,7 @@ struct json_numbers {
     size_t n, cap;
 };
 
-/* Reads an array of numbers; null, and what is not a number, becomes NAN. A value that is no array leaves it empty. */
+/* Reads an array of numbers; null, and what is not a number, becomes NAN. A value that is not an array leaves it empty. */
 int json_numbers_read(struct json_profile *p, struct json *j, struct json_numbers *ret);
 void json_numbers_done(struct json_numbers *n);
 /* Element i as an index below limit; -1 if it is absent or out of range. */

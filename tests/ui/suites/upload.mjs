@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A profile dropped on the page opens; two are compared; a file that is no profile says why.
+// A profile dropped on the page opens; two are compared; a file that is not a profile gets an explanation.
 import {drawn, equal, ok, param, rowColors, settled} from "../lib.mjs";
 
 // Drags files over the page, calls between(), and drops them. files: [[name, base64]...].
@@ -63,7 +63,7 @@ export default async function (t) {
         await drawn(page);
         equal((await treeOf(page)).total, [t.profile.total]);
     });
-    await t.check("a file that is no profile says why, and the page stays", async () => {
+    await t.check("a file that is not a profile gets an explanation, and the page stays", async () => {
         const before = page.url();
         await drop(page, [["notes.html", btoa("<!DOCTYPE html><p>no")]]);
         await page.getByRole("alert").getByText("notes.html: an HTML page, not a profile").waitFor();

@@ -79,7 +79,7 @@ static void set_regs(const struct go_runtime *r, const uint8_t *g, bool in_sysca
         ret->regs = (struct remote_regs){.sp = word(g, SCHED), .pc = word(g, SCHED + 8), .fp = word(g, bp)};
 }
 
-/* False when this is no goroutine, or a dead one. */
+/* False if this is not a goroutine, or a dead one. */
 static bool decode(const struct go_runtime *r, const struct go_states *states, const uint8_t *g, struct goroutine *ret)
 {
     uint32_t status = (uint32_t) word(g, r->status) & ~(uint32_t) SCAN, reason;

@@ -359,10 +359,9 @@ static int add_lost(void *ctx, const char *name)
     struct stat st;
 
     snprintf(path, sizeof path, "lost/%.150s", name);
-    if (name[0] == '.' || strlen(name) >= sizeof f.name || fstatat(l->g->dir_fd, path, &st, 0) < 0 ||
-        !S_ISREG(st.st_mode))
+    if (name[0] == '.' || rest.n >= sizeof f.name || fstatat(l->g->dir_fd, path, &st, 0) < 0 || !S_ISREG(st.st_mode))
         return 0;
-    snprintf(f.name, sizeof f.name, "%s", name);
+    memcpy(f.name, name, rest.n + 1);
     first = str_cut(&rest, '-');
     if (str_ends(rest, STR(".seg")) && str_to_u64(first, 10, &tenant) == 0 && tenant <= TENANTS_MAX &&
         str_to_u64(str_slice(rest, 0, rest.n - 4), 10, &f.number) == 0)
