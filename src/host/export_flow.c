@@ -17,12 +17,52 @@ struct export_flow {
     struct flow *flow;
 };
 
-static bool is_http(struct str rest)
-{
-    ptrdiff_t slash = str_find_char(rest, '/');
-    struct str host = str_slice(rest, 0, slash < 0 ? rest.n : (size_t) slash);
+/* Which exporter sends to a URL, and how. */
+struct export_way {
+    const char *exporter; /* "otlp" or "otlphttp" */
+    struct str endpoint;
+    bool tls, ask;
+};
 
-    return str_ends(host, STR(":4318")) || (slash >= 0 && slash + 1 < rest.n);
+/* Port 4317, no port and grpc:// mean gRPC, port 4318 and a path mean HTTP. A peer at any other port of an http(s) URL is
+ * asked. */
+static int read_url(const char *url, struct export_way *ret, struct err *e)
+{
+    struct str s = str_from(url), rest = s, host, scheme = {0};
+    ptrdiff_t at = str_find(s, STR("://")), slash;
+    char shown[URL_SHOWN];
+    bool path, port;
+
+    if (at >= 0) {
+        scheme = str_slice(s, 0, (size_t) at);
+        rest = str_slice(s, (size_t) at + 3, s.n);
+    }
+    *ret = (struct export_way){"otlp", rest, str_is(scheme, "https") || str_is(scheme, "grpcs"), false};
+    if (scheme.n && !str_is(scheme, "http") && !str_is(scheme, "grpc") && !ret->tls)
+        return err_set(e, -EINVAL, "--export: '%s' has an unknown scheme; supported: http, https, grpc, grpcs",
+                       url_redact(url, shown, sizeof shown));
+    if (!rest.n)
+        return err_set(e, -EINVAL, "--export: '%s' has no host", url_redact(url, shown, sizeof shown));
+    slash = str_find_char(rest, '/');
+    host = str_slice(rest, 0, slash < 0 ? rest.n : (size_t) slash);
+    path = slash >= 0 && slash + 1 < rest.n;
+    port = str_find_char(host.n && host.p[0] == '[' ? str_slice(host, (size_t) MAX(str_find_char(host, ']'), 0), host.n)
+                                                    : host,
+                         ':') >= 0;
+    if (!str_starts(scheme, STR("http"))) {
+        if (!scheme.n && (path || str_ends(host, STR(":4318"))))
+            return err_set(e, -EINVAL, "--export: '%s' needs a scheme: http:// or https://",
+                           url_redact(url, shown, sizeof shown));
+        return 0;
+    }
+    if (path || str_ends(host, STR(":4318"))) {
+        ret->exporter = "otlphttp";
+        ret->endpoint = s;
+    } else if (port && !str_ends(host, STR(":4317"))) {
+        ret->endpoint = s;
+        ret->ask = true;
+    }
+    return 0;
 }
 
 /* --- the configuration --- */
@@ -98,13 +138,15 @@ static void put_kubernetes(struct export_config *x, struct conf_node *root, cons
     put_list(x, put_map(x, k8s, "extract"), "metadata", metadata);
 }
 
-static void put_exporter(struct export_config *x, struct conf_node *root, const char *name, struct str endpoint,
-                         bool tls, const char *token)
+static void put_exporter(struct export_config *x, struct conf_node *root, const struct export_way *way,
+                         const char *token)
 {
-    struct conf_node *n = put_map(x, put_map(x, root, "exporters"), name);
+    struct conf_node *n = put_map(x, put_map(x, root, "exporters"), way->exporter);
 
-    put_string(x, n, "endpoint", endpoint);
-    put_text(x, put_map(x, n, "tls"), "insecure", tls ? STR("false") : STR("true"));
+    put_string(x, n, "endpoint", way->endpoint);
+    if (way->ask)
+        put_text(x, n, "protocol", STR("auto"));
+    put_text(x, put_map(x, n, "tls"), "insecure", way->tls ? STR("false") : STR("true"));
     /* one request every few seconds: size matters more than speed */
     put_text(x, put_map(x, n, "compression_params"), "level", STR("6"));
     put_text(x, put_map(x, n, "sending_queue"), "queue_size", STR("200"));
@@ -131,29 +173,19 @@ static void put_service(struct export_config *x, struct conf_node *root, const c
 
 static int make_config(struct conf *c, const struct export_options *o, struct err *e)
 {
-    const char *url = o->url;
     struct export_config x = {.conf = c};
-    struct str s = str_from(url), rest = s;
-    ptrdiff_t at = str_find(s, STR("://"));
-    struct str scheme = at < 0 ? STR("") : str_slice(s, 0, (size_t) at);
-    char shown[URL_SHOWN];
-    bool http, tls = str_is(scheme, "https") || str_is(scheme, "grpcs");
+    struct export_way way;
+    int r = read_url(o->url, &way, e);
 
-    if (scheme.n && !str_is(scheme, "http") && !str_is(scheme, "grpc") && !tls)
-        return err_set(e, -EINVAL, "--export: '%s' has an unknown scheme; supported: http, https, grpc, grpcs",
-                       url_redact(url, shown, sizeof shown));
-    if (at >= 0)
-        rest = str_slice(s, (size_t) at + 3, s.n);
-    if (!rest.n)
-        return err_set(e, -EINVAL, "--export: '%s' has no host", url_redact(url, shown, sizeof shown));
-    http = !str_starts(scheme, STR("grpc")) && is_http(rest);
+    if (r < 0)
+        return r;
     c->root = conf_new(c, CONF_MAP, "--export", 1);
     put_node(&x, put_map(&x, c->root, "receivers"), "nop", CONF_NULL);
-    put_exporter(&x, c->root, http ? "otlphttp" : "otlp", http ? s : rest, tls, o->token);
+    put_exporter(&x, c->root, &way, o->token);
     if (o->k8s_api)
         put_kubernetes(&x, c->root, o->k8s_api);
-    put_service(&x, c->root, http ? "otlphttp" : "otlp", o->k8s_api != NULL);
-    return x.r < 0 ? x.r : scrape_config_add(c, o->scrape, http ? "otlphttp" : "otlp", e);
+    put_service(&x, c->root, way.exporter, o->k8s_api != NULL);
+    return x.r < 0 ? x.r : scrape_config_add(c, o->scrape, way.exporter, e);
 }
 
 int export_flow_new(const struct export_options *o, struct export_flow **ret, struct err *e)

@@ -288,6 +288,10 @@ void type_pyroscope_id(const struct type *t, struct buf *out)
         buf_put_str(out, t->name);
         return;
     }
+    if ((str_is(t->name, "itimer") || str_is(t->name, "ctimer")) && str_is(t->unit, "count")) {
+        buf_printf(out, "%.*s:%.*s:count:%.*s:ns", STR_FMT(t->name), STR_FMT(t->name), STR_FMT(t->name));
+        return; /* async-profiler's OTLP: its period is the only one that is not in the unit of the samples */
+    }
     buf_printf(out, "%.*s:%.*s:%.*s:%.*s:%.*s", STR_FMT(t->name), STR_FMT(t->name), STR_FMT(t->unit), STR_FMT(t->name),
                STR_FMT(t->unit));
 }

@@ -346,9 +346,12 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
         r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, &c->notes, e);
     if (r < 0)
         return r;
-    query_leaks_json(out, &l, NULL);
+    if (wants_text(c))
+        r = leaks_to_text(out, &l, TEXT_MAX);
+    else
+        query_leaks_json(out, &l, NULL);
     query_leaks_done(&l);
-    return 0;
+    return r;
 }
 
 static int run_coverage(struct answer_request *c, struct buf *out, struct err *e)
@@ -498,7 +501,7 @@ const struct question questions[] = {
     {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series},
     {"coverage", "nanoseconds covered by the profiles of a selection; rates are per covered second", PARAMS(NULL), true,
      true, false, run_coverage},
-    {"leaks", "stacks whose memory in use is growing", PARAMS("limit"), true, false, false, run_leaks},
+    {"leaks", "stacks whose memory in use is growing", PARAMS("limit", "format"), true, false, false, run_leaks},
     {"profiles", "individual profiles in a time range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false,
      false, run_profiles},
     {"spans", "spans by the value of their samples, highest first (details of one: top with its ids)",

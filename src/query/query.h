@@ -128,19 +128,6 @@ struct query_series_params {
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
                  struct store_notes *notes, struct err *e);
 
-/* How many profiles of the selection lie in each time step and in each of QUERY_HEAT_ROWS equal ranges of value. */
-enum { QUERY_HEAT_ROWS = 20 };
-struct query_heatmap {
-    struct arena arena;
-    int64_t from, step; /* ns */
-    double low, high;   /* the smallest and the largest value */
-    uint32_t n_slots, n_profiles;
-    uint32_t (*counts)[QUERY_HEAT_ROWS]; /* per slot */
-};
-/* step is in ns; 0 = a sixtieth of the range. */
-int query_heatmap(struct store *s, struct query *q, int64_t step, struct query_heatmap *ret, struct err *e);
-void query_heatmap_done(struct query_heatmap *h);
-
 /* In-use memory that grows: for each leaf stack, its value in QUERY_LEAK_WINDOWS equal windows and the slope of a
  * straight line through them. */
 enum { QUERY_LEAK_WINDOWS = 8 };

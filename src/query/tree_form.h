@@ -36,11 +36,15 @@
 #include "model/tree.h"
 #include "store/store.h"
 
+struct query_leaks;
+
 #define TREE_MEDIA_TYPE "application/vnd.wick.tree"
 
 void tree_to_json(struct buf *out, const struct tree *t);
 /* As indented lines with shares, at most about max bytes. */
 int tree_to_text(struct buf *out, const struct tree *t, size_t max);
+/* Growing stacks, at most about max bytes. */
+int leaks_to_text(struct buf *out, const struct query_leaks *l, size_t max);
 int tree_to_binary(struct buf *out, const struct tree *t, const struct store_notes *notes); /* notes may be NULL */
 
 #endif

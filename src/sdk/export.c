@@ -142,6 +142,40 @@ static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
     return r;
 }
 
+/* Keeps the protocol that the peer takes, which its port does not tell. */
+static void chosen(struct wick_provider *p, int protocol)
+{
+    char text[300];
+
+    p->s.protocol = protocol;
+    snprintf(text, sizeof text, "%.*s:%u takes OTLP over %s", (int) MIN(p->s.host.n, 200u), p->s.host.p, p->s.port,
+             protocol == WICK_PROTOCOL_HTTP ? "HTTP" : "gRPC");
+    start_chose(text);
+}
+
+/* WICK_PROTOCOL_AUTO: HTTP first, and gRPC if the peer does not speak HTTP/1 or has no such path. */
+static int send_body(struct wick_provider *p, const struct buf *body, int64_t deadline, struct err *e)
+{
+    struct err second = {0};
+    int status = 0, r, r2;
+
+    if (p->s.protocol == WICK_PROTOCOL_GRPC)
+        return otlp_grpc_call(&p->s, body, deadline, pump, e);
+    r = otlp_http_post(&p->s, body, deadline, pump, &status, e);
+    if (p->s.protocol == WICK_PROTOCOL_HTTP || status == 0)
+        return r;
+    if (r == 0 || status == 401 || status == 403 || status == 429 || status == 503) {
+        chosen(p, WICK_PROTOCOL_HTTP);
+        return r;
+    }
+    r2 = otlp_grpc_call(&p->s, body, deadline, pump, &second);
+    if (r2 == 0) {
+        chosen(p, WICK_PROTOCOL_GRPC);
+        return 0;
+    }
+    return err_set(e, r2, "over HTTP: %.100s; over gRPC: %.100s", err_message(e, r), err_message(&second, r2));
+}
+
 static int send_request(struct wick_provider *p, struct buf *plain, struct err *e)
 {
     _cleanup_(buf_done) struct buf packed = BUF_INIT;
@@ -154,8 +188,7 @@ static int send_request(struct wick_provider *p, struct buf *plain, struct err *
         body = &packed;
     }
     if (r == 0)
-        r = p->s.protocol == WICK_PROTOCOL_HTTP ? otlp_http_post(&p->s, body, deadline, pump, e)
-                                                : otlp_grpc_call(&p->s, body, deadline, pump, e);
+        r = send_body(p, body, deadline, e);
     if (r == 0)
         atomic_fetch_add(&p->exported_bytes, body->n);
     return r;

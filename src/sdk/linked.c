@@ -35,6 +35,10 @@ void start_tell(const char *words) /* not printed: the host calls wick_flush() o
 {
 }
 
+void start_chose(const char *text) /* not printed either */
+{
+}
+
 /* --- the functions that the hooks call --- */
 /*
  * An executable that is not position independent and takes the address of a function defines that address for the whole

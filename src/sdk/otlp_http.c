@@ -43,10 +43,8 @@ static int status_of(char *p, size_t n)
     return r;
 }
 
-static int check_answer(char *answer, size_t n, const struct settings *s, struct err *e)
+static int check_answer(int status, const struct settings *s, struct err *e)
 {
-    int status = status_of(answer, n);
-
     if (status < 0)
         return err_set(e, -EPROTO, "%.*s:%u does not speak HTTP", STR_FMT(s->host), s->port);
     if (status >= 200 && status < 300)
@@ -60,7 +58,7 @@ static int check_answer(char *answer, size_t n, const struct settings *s, struct
 }
 
 int otlp_http_post(const struct settings *s, const struct buf *body, int64_t deadline, void (*pump)(void),
-                   struct err *e)
+                   int *ret_status, struct err *e)
 {
     struct transport_target to = {.host = s->host, .port = s->port, .tls = s->tls, .ca_file = s->ca_file};
     struct transport t = {.fd = -1, .deadline = deadline, .pump = pump};
@@ -70,6 +68,7 @@ int otlp_http_post(const struct settings *s, const struct buf *body, int64_t dea
     ptrdiff_t got = 0;
     int r = transport_open(&t, &to, e);
 
+    *ret_status = 0;
     if (r < 0)
         return r;
     put_request(&head, s, body->n);
@@ -85,7 +84,11 @@ int otlp_http_post(const struct settings *s, const struct buf *body, int64_t dea
         n += (size_t) got;
     }
     transport_close(&t);
+    if (n)
+        *ret_status = status_of(answer, n);
+    else if (r != -ETIMEDOUT && got != -ETIMEDOUT) /* the connection was made, and the peer broke it off */
+        *ret_status = -EPROTO;
     if (r == 0 && n == 0)
         r = got < 0 ? (int) got : err_set(e, -ECONNRESET, "the collector closed the connection without a response");
-    return r < 0 ? r : check_answer(answer, n, s, e);
+    return r < 0 ? r : check_answer(*ret_status, s, e);
 }

@@ -7,8 +7,9 @@
 #include "sdk/sdk_settings.h"
 
 /* body is the (compressed) request. Returns 0; -EAGAIN if it may be sent again later (429, 502, 503, 504); other errors
- * with an error message. */
+ * with an error message. *ret_status is the status of the response: 0 if there was none, -EPROTO if the peer was reached
+ * and does not speak HTTP/1. */
 int otlp_http_post(const struct settings *s, const struct buf *body, int64_t deadline, void (*pump)(void),
-                   struct err *e);
+                   int *ret_status, struct err *e);
 
 #endif

@@ -128,6 +128,12 @@ void start_tell(const char *words)
         say("cannot send the profiles of", words);
 }
 
+void start_chose(const char *text)
+{
+    if (root_pid == (uint64_t) getpid())
+        say("the endpoint of", text);
+}
+
 static uint64_t number(const char *name)
 {
     const char *v = secure_getenv(name);

@@ -134,8 +134,10 @@ static int read_authority(struct settings *s, struct str a, uint16_t def, struct
     return 0;
 }
 
-static int read_protocol(struct settings *s, int option, bool port_given, struct err *e)
+/* ask: the endpoint is an http(s) URL, so that a peer at a port of its own may take either protocol. */
+static int read_protocol(struct settings *s, int option, bool ask, struct err *e)
 {
+    bool port_given = s->port != 0;
     const char *env = otlp_env(s, "PROTOCOL", NULL);
 
     if (option < 0 || option > WICK_PROTOCOL_HTTP)
@@ -149,8 +151,10 @@ static int read_protocol(struct settings *s, int option, bool port_given, struct
         else
             return err_set(e, -EINVAL, "OTEL_EXPORTER_OTLP_PROTOCOL=%s: supported: grpc, http/protobuf", env);
     }
-    if (!s->protocol)
-        s->protocol = s->port == 4318 || s->path.n > 1 ? WICK_PROTOCOL_HTTP : WICK_PROTOCOL_GRPC;
+    if (!s->protocol && (s->port == 4318 || s->path.n > 1))
+        s->protocol = WICK_PROTOCOL_HTTP;
+    else if (!s->protocol && (!ask || !port_given || s->port == 4317))
+        s->protocol = WICK_PROTOCOL_GRPC;
     if (!port_given)
         s->port = s->protocol == WICK_PROTOCOL_HTTP ? 4318 : 4317;
     return 0;
@@ -187,12 +191,12 @@ static int read_endpoint(struct settings *s, const struct wick_options *o, struc
     if (r < 0)
         return r;
     s->path = rest.p ? arena_str(&s->arena, (struct str){rest.p - 1, rest.n + 1}) : STR("/");
-    r = read_protocol(s, o->protocol, s->port != 0, e);
+    r = read_protocol(s, o->protocol, scheme, e);
     if (r < 0)
         return r;
     while (s->path.n && s->path.p[s->path.n - 1] == '/')
         s->path.n--;
-    if (s->protocol == WICK_PROTOCOL_HTTP && !specific && !str_ends(s->path, STR("/v1development/profiles")))
+    if (s->protocol != WICK_PROTOCOL_GRPC && !specific && !str_ends(s->path, STR("/v1development/profiles")))
         s->path = str_from(arena_printf(&s->arena, "%.*s/v1development/profiles", STR_FMT(s->path)));
     s->exporting = true;
     return 0;

@@ -26,7 +26,7 @@ struct settings {
     struct str host, path; /* path of the HTTP request, without the OTLP/HTTP suffix */
     uint16_t port;
     bool tls;
-    int protocol;    /* WICK_PROTOCOL_GRPC or _HTTP */
+    int protocol;    /* WICK_PROTOCOL_GRPC or _HTTP; _AUTO until the peer was asked */
     int compression; /* WICK_COMPRESSION_NONE or _GZIP */
     struct settings_header headers[SETTINGS_HEADERS_MAX];
     uint32_t n_headers;

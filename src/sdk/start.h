@@ -16,5 +16,7 @@ void start_hooks(void);
 int start_send_part(const char *type, const void *p, size_t n, struct err *e);
 /* Reports a failed export or file: the preload library prints it once, on standard error. */
 void start_tell(const char *words);
+/* Reports the protocol that was chosen for an endpoint: the preload library prints it, in the command itself. */
+void start_chose(const char *text);
 
 #endif

@@ -28,10 +28,11 @@
 #include "server/api.h"
 #include "server/binary_store.h"
 #include "server/front.h"
+#include "server/tenant_files.h"
 #include "store/match.h"
 #include "store/store.h"
 
-enum { QUEUE_MAX = 256 };
+enum { QUEUE_MAX = 256, FILES_QUOTA = 256 << 20 };
 
 /* --- configuration --- */
 
@@ -139,6 +140,15 @@ static int start_names(struct serve *s, struct err *e)
     return serve_names_start(&s->names, c, c->dir || s->store->ops->in_dir ? dir : NULL, e);
 }
 
+/* What Pyroscope's clients keep on the server, in the store's directory; in memory with a store in memory. */
+static int start_files(struct serve *s, struct err *e)
+{
+    char dir[SERVE_PATH_SIZE + 64];
+
+    snprintf(dir, sizeof dir, "%s/files", s->reached_store);
+    return tenant_files_open(s->store->ops->in_dir ? dir : NULL, FILES_QUOTA, &s->files, e);
+}
+
 /* The server's own routes; each list is in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
     api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
@@ -219,6 +229,7 @@ static int start_front(struct serve *s, struct err *e)
     unsigned n = c->limits.query_workers > 0 ? (unsigned) MIN(c->limits.query_workers, 256) : (unsigned) MAX(cpus, 2);
     struct front_options o = {.store = s->store,
                               .names = s->names.source,
+                              .files = s->files,
                               .auth = s->auth,
                               .call_limit_ns = c->limits.query_time,
                               .memory_limit = MIN((size_t) c->limits.query_memory, s->memory_limit / 4),
@@ -275,6 +286,7 @@ void serve_stop(struct serve *s)
     agent_feed_free(s->agent); /* until here the UI may ask for its state */
     workers_free(s->workers);
     serve_names_stop(&s->names);
+    tenant_files_free(s->files);
     store_close(s->store);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);
@@ -414,6 +426,8 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
         r = start_store(s, e);
     if (r == 0)
         r = start_names(s, e);
+    if (r == 0)
+        r = start_files(s, e);
     if (r == 0)
         r = start_front(s, e);
     if (r == 0)

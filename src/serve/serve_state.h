@@ -19,6 +19,7 @@ enum { SERVE_PATH_SIZE = 4096 };
 struct agent_feed;
 struct http_server;
 struct serve_scrape;
+struct tenant_files;
 
 /* Everything that runs. Freed in the order of serve_stop(). */
 struct serve {
@@ -34,6 +35,7 @@ struct serve {
     struct arena paths;
     struct store *store;
     struct serve_names names;
+    struct tenant_files *files;
     struct auth *auth;
     struct workers *workers;
     struct loop_group *loops;

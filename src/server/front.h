@@ -31,6 +31,7 @@ struct name_source;
 struct pid_profiler;
 struct scraping;
 struct store;
+struct tenant_files;
 struct ui_info;
 
 /* One request being answered. */
@@ -72,11 +73,12 @@ struct front_options {
     struct store *store;
     struct auth *auth;
     struct workers *workers;
-    const char *const *hosts;  /* allowed besides loopback names, NULL-terminated; may be NULL */
-    int64_t call_limit_ns;     /* 0 = 30 s */
-    size_t memory_limit;       /* per response, 0 = 512 MiB */
-    int64_t tenant_calls;      /* per tenant at a time, 0 = no limit */
-    struct name_source *names; /* names of native frames, for /api/v1/symbols; may be NULL */
+    const char *const *hosts;   /* allowed besides loopback names, NULL-terminated; may be NULL */
+    int64_t call_limit_ns;      /* 0 = 30 s */
+    size_t memory_limit;        /* per response, 0 = 512 MiB */
+    int64_t tenant_calls;       /* per tenant at a time, 0 = no limit */
+    struct tenant_files *files; /* settings and uploads of Pyroscope's clients; may be NULL if its API is not mounted */
+    struct name_source *names;  /* names of native frames, for /api/v1/symbols; may be NULL */
     const char *version;
     /* Appends further lines for /metrics, about what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);

@@ -241,6 +241,9 @@ static int read_json_value(const struct pbjson_field *f, struct json *j, void *o
     case PBJSON_I64:
         *(int64_t *) p = json_i64(j);
         break;
+    case PBJSON_BOOL:
+        *(int64_t *) p = json_bool(j);
+        break;
     case PBJSON_ENUM:
         r = read_enum(f, j, p, e);
         break;
@@ -286,7 +289,7 @@ static int read_wire_value(const struct pbjson_field *f, const struct wire_field
     void *p = (char *) out + f->offset;
     uint32_t type = w->tag & 7;
 
-    if ((f->kind == PBJSON_I64 || f->kind == PBJSON_ENUM) && type == WIRE_VARINT)
+    if ((f->kind == PBJSON_I64 || f->kind == PBJSON_BOOL || f->kind == PBJSON_ENUM) && type == WIRE_VARINT)
         *(int64_t *) p = (int64_t) w->v;
     else if (f->kind == PBJSON_DOUBLE && type == WIRE_I64)
         memcpy(p, &w->v, sizeof(double));

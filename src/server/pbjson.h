@@ -51,6 +51,7 @@ void pbjson_i64s(struct pbjson *w, uint32_t field, const char *name, const int64
 enum pbjson_kind {
     PBJSON_STR,
     PBJSON_I64,
+    PBJSON_BOOL, /* int64_t */
     PBJSON_ENUM, /* int64_t; in JSON a number or one of `names` */
     PBJSON_DOUBLE,
     PBJSON_STRS,

@@ -13,7 +13,7 @@
 #include "server/api.h"
 #include "server/name_source.h"
 
-enum { REQUEST_MAX = 1 << 20 };
+enum { REQUEST_MAX = 1 << 20, UPLOAD_MAX = 48 << 20 };
 
 /* --- requests --- */
 
@@ -34,8 +34,23 @@ static const struct pbjson_field location_fields[] = {
     {0},
 };
 
+static const struct pbjson_field pgo_fields[] = {
+    {1, "keepLocations", "keep_locations", PBJSON_I64, SELECT(pgo_keep)},
+    {2, "aggregateCallees", "aggregate_callees", PBJSON_BOOL, SELECT(pgo_aggregate)},
+    {0},
+};
+
+/* Offsets are those of struct py_select. */
 static const struct pbjson_field call_site_fields[] = {
-    {1, "callSite", "call_site", PBJSON_MESSAGE, 0, location_fields},
+    {1, "callSite", "call_site", PBJSON_MESSAGE, SELECT(call_site), location_fields},
+    {2, "goPgo", "go_pgo", PBJSON_MESSAGE, 0, pgo_fields},
+    {0},
+};
+
+static const char *const async_types[] = {"ASYNC_QUERY_TYPE_DISABLED", "ASYNC_QUERY_TYPE_FORCE", NULL};
+
+static const struct pbjson_field async_fields[] = {
+    {2, "type", NULL, PBJSON_ENUM, SELECT(async), .names = async_types},
     {0},
 };
 
@@ -46,8 +61,9 @@ static const struct pbjson_field stacktraces_fields[] = {
     {4, "end", NULL, PBJSON_I64, SELECT(end)},
     {5, "maxNodes", "max_nodes", PBJSON_I64, SELECT(max_nodes)},
     {6, "format", NULL, PBJSON_ENUM, SELECT(format), .names = formats},
-    {7, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, SELECT(call_site), call_site_fields},
+    {7, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, 0, call_site_fields},
     {8, "profileIdSelector", "profile_id_selector", PBJSON_STRS, SELECT(profile_ids)},
+    {9, "async", NULL, PBJSON_MESSAGE, 0, async_fields},
     {10, "traceIdSelector", "trace_id_selector", PBJSON_STRS, SELECT(trace_ids)},
     {11, "spanSelector", "span_selector", PBJSON_STRS, SELECT(spans)},
     {0},
@@ -59,7 +75,7 @@ static const struct pbjson_field profile_fields[] = {
     {3, "start", NULL, PBJSON_I64, SELECT(start)},
     {4, "end", NULL, PBJSON_I64, SELECT(end)},
     {5, "maxNodes", "max_nodes", PBJSON_I64, SELECT(max_nodes)},
-    {6, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, SELECT(call_site), call_site_fields},
+    {6, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, 0, call_site_fields},
     {7, "profileIdSelector", "profile_id_selector", PBJSON_STRS, SELECT(profile_ids)},
     {8, "traceIdSelector", "trace_id_selector", PBJSON_STRS, SELECT(trace_ids)},
     {0},
@@ -90,7 +106,7 @@ static const struct pbjson_field select_series_fields[] = {
     {5, "groupBy", "group_by", PBJSON_STRS, REQUEST(group_by)},
     {6, "step", NULL, PBJSON_DOUBLE, REQUEST(step)},
     {7, "aggregation", NULL, PBJSON_ENUM, REQUEST(aggregation), .names = aggregations},
-    {8, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, REQUEST(left.call_site), call_site_fields},
+    {8, "stackTraceSelector", "stack_trace_selector", PBJSON_MESSAGE, REQUEST(left), call_site_fields},
     {9, "limit", NULL, PBJSON_I64, REQUEST(limit)},
     {10, "exemplarType", "exemplar_type", PBJSON_ENUM, REQUEST(exemplar_type), .names = exemplar_types},
     {0},
@@ -158,8 +174,31 @@ static const struct pbjson_field set_fields[] = {
 
 static const struct pbjson_field no_fields[] = {{0}};
 
+static const struct pbjson_field adhoc_upload_fields[] = {
+    {1, "name", NULL, PBJSON_STR, REQUEST(name)},
+    {2, "profile", NULL, PBJSON_STR, REQUEST(value)},
+    {3, "maxNodes", "max_nodes", PBJSON_I64, REQUEST(left.max_nodes)},
+    {0},
+};
+
+static const struct pbjson_field adhoc_get_fields[] = {
+    {1, "id", NULL, PBJSON_STR, REQUEST(name)},
+    {2, "profileType", "profile_type", PBJSON_STR, REQUEST(left.type_id)},
+    {3, "maxNodes", "max_nodes", PBJSON_I64, REQUEST(left.max_nodes)},
+    {0},
+};
+
+static const struct pbjson_field adhoc_diff_fields[] = {
+    {1, "leftId", "left_id", PBJSON_STR, REQUEST(name)},
+    {2, "rightId", "right_id", PBJSON_STR, REQUEST(value)},
+    {3, "profileType", "profile_type", PBJSON_STR, REQUEST(left.type_id)},
+    {4, "maxNodes", "max_nodes", PBJSON_I64, REQUEST(left.max_nodes)},
+    {0},
+};
+
 #define QUERIER "querier.v1.QuerierService"
 #define SETTINGS "settings.v1.SettingsService"
+#define ADHOC "adhocprofiles.v1.AdHocProfileService"
 
 static const struct method {
     const char *service, *name;
@@ -167,6 +206,7 @@ static const struct method {
     size_t offset; /* in py_request, of the struct that the fields fill */
     int (*run)(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
     enum auth_scope scope; /* AUTH_READ unless set */
+    size_t max_body;       /* REQUEST_MAX unless set */
 } methods[] = {
     {QUERIER, "ProfileTypes", types_fields, 0, py_profile_types},
     {QUERIER, "LabelNames", names_fields, 0, py_label_names},
@@ -183,6 +223,10 @@ static const struct method {
     {SETTINGS, "Get", no_fields, 0, py_settings_get},
     {SETTINGS, "Set", set_fields, 0, py_settings_set, AUTH_SEND},
     {SETTINGS, "Delete", setting_fields, 0, py_settings_delete, AUTH_SEND},
+    {ADHOC, "Upload", adhoc_upload_fields, 0, py_adhoc_upload, AUTH_SEND, UPLOAD_MAX},
+    {ADHOC, "Get", adhoc_get_fields, 0, py_adhoc_get},
+    {ADHOC, "List", no_fields, 0, py_adhoc_list},
+    {ADHOC, "Diff", adhoc_diff_fields, 0, py_adhoc_diff},
     {"settings.v1.RecordingRulesService", "ListRecordingRules", no_fields, 0, py_no_rules},
     {"capabilities.v1.FeatureFlagsService", "GetFeatureFlags", no_fields, 0, py_no_flags},
 };
@@ -320,6 +364,7 @@ static const struct code {
 } codes[] = {
     {EINVAL, 400, GRPC_INVALID_ARGUMENT, "invalid_argument"},
     {ENOENT, 404, GRPC_NOT_FOUND, "not_found"},
+    {EDQUOT, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
     {EPERM, 403, GRPC_PERMISSION_DENIED, "permission_denied"},
     {E2BIG, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
     {EFBIG, 413, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
@@ -413,6 +458,7 @@ static int run_method(struct call *c, const struct method *m, enum wire_kind kin
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
     struct py_request *r = arena_zalloc(&c->q->arena, sizeof *r);
     bool json = kind == WIRE_CONNECT_JSON;
+    size_t max = m->max_body ? m->max_body : REQUEST_MAX;
     struct grpc_status st;
     struct pbjson w;
     struct str body;
@@ -421,13 +467,13 @@ static int run_method(struct call *c, const struct method *m, enum wire_kind kin
     if (!r)
         return -ENOMEM;
     if (m->scope && (c->who.scope & m->scope) != m->scope)
-        return err_set(e, -EPERM, "this token cannot change settings: the scope write is required");
+        return err_set(e, -EPERM, "this token cannot change anything: the scope write is required");
     if (kind >= WIRE_GRPC) {
-        result = grpc_request_message(c->q, REQUEST_MAX, &inflated, &body, &st);
+        result = grpc_request_message(c->q, max, &inflated, &body, &st);
         if (result < 0)
             return err_set(e, -EINVAL, "%.400s", st.message);
     } else {
-        result = http_decode_body(c->q, REQUEST_MAX, &inflated, &body, e);
+        result = http_decode_body(c->q, max, &inflated, &body, e);
     }
     if (result == 0)
         result = pbjson_read(m->fields, body, json, &c->q->arena, (char *) r + m->offset, e);
@@ -470,7 +516,7 @@ static const struct route routes[] = {
     {"POST", "/" SETTINGS "/{method}", AUTH_READ, false, run_connect},
     {"POST", "/settings.v1.RecordingRulesService/{method}", AUTH_READ, false, run_connect},
     {"POST", "/capabilities.v1.FeatureFlagsService/{method}", AUTH_READ, false, run_connect},
-    {"POST", "/adhocprofiles.v1.AdHocProfileService/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/" ADHOC "/{method}", AUTH_READ, false, run_connect},
     {"POST", "/vcs.v1.VCSService/{method}", AUTH_READ, false, run_connect},
 };
 

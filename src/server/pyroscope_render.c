@@ -65,11 +65,16 @@ static int selection(struct call *c, const char *query, const char *from, const 
 
 /* --- answers --- */
 
-static void put_metadata(struct buf *out, const struct tree *t, bool diff)
+static void put_metadata(struct buf *out, struct str sample_type, struct str unit, bool diff)
 {
-    bool cpu = str_is(t->type, "cpu"), first = true;
-    struct str unit = cpu ? STR("samples") : str_is(t->unit, "count") ? STR("objects") : t->unit;
+    static const char *const objects[] = {"inuse_objects", "alloc_objects", "goroutine", "samples"};
+    bool cpu = str_is(sample_type, "cpu"), first = true;
 
+    if (cpu)
+        unit = STR("samples");
+    for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
+        if (str_is(sample_type, objects[i]))
+            unit = STR("objects");
     buf_puts(out, ",\"metadata\":{");
     json_put_key(out, &first, "format");
     json_put_str(out, diff ? STR("double") : STR("single"));
@@ -80,8 +85,22 @@ static void put_metadata(struct buf *out, const struct tree *t, bool diff)
     json_put_key(out, &first, "units");
     json_put_str(out, unit);
     json_put_key(out, &first, "name");
-    json_put_str(out, t->type);
+    json_put_str(out, sample_type);
     buf_putc(out, '}');
+}
+
+int py_put_flamebearer(struct buf *out, const struct tree *t, struct str sample_type, struct str unit)
+{
+    bool diff = t->n_columns > 1;
+    int r;
+
+    buf_puts(out, "{\"version\":1,\"flamebearer\":");
+    r = flamebearer_json(out, t);
+    put_metadata(out, sample_type, unit, diff);
+    if (diff)
+        buf_printf(out, ",\"leftTicks\":%lld,\"rightTicks\":%lld", (long long) t->total[0][0],
+                   (long long) t->total[1][0]);
+    return r;
 }
 
 static void put_timeline(struct buf *out, const struct store_points *p, uint32_t series)
@@ -110,7 +129,7 @@ static int put_series(struct call *c, const struct py_request *r, struct str by,
         return result;
     k = &q->q.columns[0];
     p.step = MAX((k->to - k->from) / POINTS_MAX / NS_PER_S * NS_PER_S, STEP_MIN_S * NS_PER_S);
-    result = query_series(front_options(c->front)->store, q, &p, &points, &c->notes, e);
+    result = py_points(c, r, q, &p, &points, e);
     if (result < 0)
         return result;
     if (!by.n) {
@@ -134,19 +153,18 @@ static int put_flame(struct call *c, const struct py_request *r, bool diff, stru
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *t = NULL;
+    struct str id, sample_type;
     int result = py_compile(c, r, diff, NULL, &q, e);
 
     if (result == 0)
-        result = query_flame(front_options(c->front)->store, q, &t, &c->notes, e);
+        result = py_flame(c, r, q, &t, e);
     if (result < 0)
         return result;
-    buf_puts(&c->out, "{\"version\":1,\"flamebearer\":");
-    result = flamebearer_json(&c->out, t);
-    put_metadata(&c->out, t, diff);
-    if (diff)
-        buf_printf(&c->out, ",\"leftTicks\":%lld,\"rightTicks\":%lld", (long long) t->total[0][0],
-                   (long long) t->total[1][0]);
-    return result;
+    id = py_counts(r->left.type_id) ? r->left.type_id
+                                    : py_type_id(&c->q->arena, &(struct type){.name = t->type, .unit = t->unit});
+    str_cut(&id, ':');
+    sample_type = str_cut(&id, ':');
+    return py_put_flamebearer(&c->out, t, sample_type, str_cut(&id, ':'));
 }
 
 static int run_render(struct call *c, struct err *e)

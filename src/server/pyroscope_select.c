@@ -1,26 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pyroscope's queries for data: flame graphs, diffs, series, heat maps, merged profiles. See pyroscope.h. */
+/* Pyroscope's queries for data: flame graphs and diffs. See pyroscope.h; pyroscope_merge.c merges profiles. */
 #include <errno.h>
-#include <math.h>
 
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/wire.h"
 #include "base/wrap.h"
 #include "codec/pprof.h"
-#include "model/builder.h"
 #include "query/flamebearer.h"
-#include "report/pprof_config.h"
-#include "report/report_driver.h"
 #include "server/pprof_json.h"
 #include "server/pyroscope.h"
 
 enum { NODES_DEFAULT = 8192 };
-
-static struct store *store_of(struct call *c)
-{
-    return front_options(c->front)->store;
-}
 
 /* --- flame graphs --- */
 
@@ -130,10 +121,8 @@ static struct str without_dashes(struct arena *a, struct str id)
     return (struct str){text ? text : "", n};
 }
 
-typedef int (*part_fn)(void *ctx, struct query *q, struct err *e);
-
-/* Calls fn for each combination of the request's profiles, traces and spans. */
-static int each_part(struct call *c, struct py_request *r, bool diff, part_fn fn, void *ctx, struct err *e)
+int py_each_part(struct call *c, struct py_request *r, bool diff, int (*fn)(void *ctx, struct query *q, struct err *e),
+                 void *ctx, struct err *e)
 {
     const struct py_select *s = &r->left;
     uint32_t n = MAX(s->profile_ids.n, 1u) * MAX(s->trace_ids.n, 1u) * MAX(s->spans.n, 1u);
@@ -163,6 +152,7 @@ static int each_part(struct call *c, struct py_request *r, bool diff, part_fn fn
 
 struct py_merging {
     struct call *call;
+    const struct py_request *request;
     struct tree *all;
 };
 
@@ -174,7 +164,7 @@ static int merge_tree(void *ctx, struct query *q, struct err *e)
 
     if (!q->q.max_nodes)
         q->q.max_nodes = NODES_DEFAULT;
-    result = query_flame(store_of(m->call), q, &t, &m->call->notes, e);
+    result = py_flame(m->call, m->request, q, &t, e);
     if (result == 0 && !m->all)
         m->all = TAKE(t);
     else if (result == 0)
@@ -182,10 +172,10 @@ static int merge_tree(void *ctx, struct query *q, struct err *e)
     return result;
 }
 
-static int select_tree(struct call *c, struct py_request *r, bool diff, struct tree **ret, struct err *e)
+int py_tree(struct call *c, struct py_request *r, bool diff, struct tree **ret, struct err *e)
 {
-    struct py_merging m = {.call = c};
-    int result = each_part(c, r, diff, merge_tree, &m, e);
+    struct py_merging m = {.call = c, .request = r};
+    int result = py_each_part(c, r, diff, merge_tree, &m, e);
 
     if (result < 0)
         tree_free(m.all);
@@ -194,13 +184,11 @@ static int select_tree(struct call *c, struct py_request *r, bool diff, struct t
     return result;
 }
 
-static int merge_profile(struct call *c, struct py_request *r, struct batch **ret, struct err *e);
-
 static int put_pprof(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *one = NULL;
     _cleanup_(buf_done) struct buf message = BUF_INIT;
-    int result = merge_profile(c, r, &one, e);
+    int result = py_merge(c, r, &one, e);
 
     if (result == 0 && one->n_profiles)
         result = pprof_encode_with(one, &one->profiles[0], call_damage(c), &message, e);
@@ -223,6 +211,8 @@ int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struc
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int result;
 
+    if (r->left.async)
+        return err_set(e, -ENOSYS, "asynchronous queries are not supported; send the request without 'async'");
     if (r->left.format == PY_FORMAT_PPROF)
         return put_pprof(c, r, w, e);
     if (r->left.format == PY_FORMAT_DOT) {
@@ -231,7 +221,7 @@ int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struc
             pbjson_str(w, 3, "dot", buf_str(&text));
         return result;
     }
-    result = select_tree(c, r, false, &t, e);
+    result = py_tree(c, r, false, &t, e);
     if (result < 0)
         return result;
     if (r->left.format != PY_FORMAT_TREE)
@@ -251,7 +241,7 @@ int py_stacktraces(struct call *c, struct py_request *r, struct pbjson *w, struc
 int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    int result = select_tree(c, r, true, &t, e);
+    int result = py_tree(c, r, true, &t, e);
 
     return result < 0 ? result : put_flamegraph(w, t);
 }
@@ -260,158 +250,4 @@ int py_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *
 int py_span_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     return r->left.spans.n ? py_stacktraces(c, r, w, e) : 0;
-}
-
-/* --- heat map --- */
-
-static void put_slot(struct pbjson *w, const struct query_heatmap *h, uint32_t slot)
-{
-    pbjson_begin(w, 2, NULL);
-    pbjson_i64(w, 1, "timestamp", (h->from + (slot + 1) * h->step) / NS_PER_MS);
-    pbjson_list(w, "yMin");
-    for (int i = 0; i < QUERY_HEAT_ROWS; i++)
-        pbjson_double(w, 2, NULL, h->low + (h->high - h->low) * i / QUERY_HEAT_ROWS);
-    pbjson_list_end(w);
-    pbjson_list(w, "counts");
-    for (int i = 0; i < QUERY_HEAT_ROWS; i++)
-        pbjson_i32(w, 3, NULL, (int32_t) h->counts[slot][i]);
-    pbjson_list_end(w);
-    pbjson_end(w);
-}
-
-static int64_t step_of(const struct py_request *r)
-{
-    return r->step > 0 && r->step < 1e9 ? (int64_t) (r->step * 1e9) : 0; /* seconds; 0: choose one */
-}
-
-int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_heatmap h;
-    int result;
-
-    if (r->group_by.n || r->query_type == 2)
-        return err_set(e, -ENOSYS, "heat maps by label or of spans are not supported");
-    result = py_compile(c, r, false, NULL, &q, e);
-    if (result == 0)
-        result = query_heatmap(store_of(c), q, step_of(r), &h, e);
-    if (result < 0)
-        return result;
-    pbjson_list(w, "series");
-    if (h.n_profiles) {
-        pbjson_begin(w, 1, NULL);
-        pbjson_list(w, "slots");
-        for (uint32_t i = 0; i < h.n_slots; i++)
-            put_slot(w, &h, i);
-        pbjson_list_end(w);
-        pbjson_end(w);
-    }
-    pbjson_list_end(w);
-    query_heatmap_done(&h);
-    return 0;
-}
-
-/* --- merged profile: a pprof, which is what google.v1.Profile is --- */
-
-struct exporting_parts {
-    struct call *call;
-    struct builder *b;
-};
-
-static int export_part(void *ctx, struct query *q, struct err *e)
-{
-    struct exporting_parts *x = ctx;
-    _cleanup_(batch_unrefp) struct batch *b = NULL;
-    int result = query_export(store_of(x->call), q, &b, e);
-
-    return result < 0 ? result : builder_append(x->b, b);
-}
-
-/* The selection as one profile. The snapshots of a gauge are averaged, as in every other answer. */
-static int merge_profile(struct call *c, struct py_request *r, struct batch **ret, struct err *e)
-{
-    struct exporting_parts x = {.call = c};
-    _cleanup_(builder_freep) struct builder *b = NULL;
-    _cleanup_(batch_unrefp) struct batch *all = NULL;
-    int result;
-
-    if (r->left.call_site.n)
-        return err_set(e, -ENOSYS, "a call site is not supported for this format");
-    result = builder_new(&(struct builder_limits){.memory = front_options(c->front)->memory_limit}, &b);
-    x.b = b;
-    if (result == 0)
-        result = each_part(c, r, false, export_part, &x, e);
-    if (result == 0)
-        result = builder_finish(b, &all, e);
-    return result < 0 ? result : convert_to_single(all, ret, e);
-}
-
-/* How often the selection was snapshot: the sum over all profiles is that many times the gauge's value. 1 for other
- * types. */
-static int gauge_divisor(struct call *c, struct py_request *r, const struct batch *one, double *ret, struct err *e)
-{
-    _cleanup_(tree_freep) struct tree *t = NULL;
-    struct type type;
-    double sum = 0;
-    int result;
-
-    *ret = 1;
-    type_by_name(r->left.type_id, &type);
-    if (type.rule != TYPE_GAUGE || !one->n_profiles)
-        return 0;
-    result = select_tree(c, r, false, &t, e);
-    for (uint32_t i = 0; result == 0 && i < one->n_samples; i++)
-        sum += (double) batch_sample_value(one, &one->profiles[0], &one->samples[i], 0);
-    if (result == 0 && t->total[0][0] > 0 && sum > 0)
-        *ret = sum / (double) t->total[0][0];
-    return result;
-}
-
-int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
-{
-    _cleanup_(batch_unrefp) struct batch *one = NULL;
-    _cleanup_(buf_done) struct buf message = BUF_INIT;
-    double divisor = 1;
-    int result = merge_profile(c, r, &one, e);
-
-    if (result == 0)
-        result = gauge_divisor(c, r, one, &divisor, e);
-    if (result < 0 || !one->n_profiles)
-        return result;
-    for (uint32_t i = 0; divisor > 1 && i < one->n_values; i++)
-        one->values[i] = clamp_double(round((double) one->values[i] / divisor));
-    if (!w->json)
-        return pprof_encode_with(one, &one->profiles[0], call_damage(c), &c->out, e);
-    result = pprof_encode_with(one, &one->profiles[0], call_damage(c), &message, e);
-    return result < 0 ? result : pprof_json(&c->out, &w->first[0], buf_str(&message), e);
-}
-
-int py_dot(struct call *c, struct py_request *r, struct buf *out, struct err *e)
-{
-    struct report_command cmd = {"dot", REPORT_DOT, {0}};
-    _cleanup_(batch_unrefp) struct batch *one = NULL;
-    struct pprof_config config;
-    struct report_run run;
-    struct prof_pool pool;
-    struct prof *p = NULL;
-    int result = merge_profile(c, r, &one, e);
-
-    if (result < 0 || !one->n_profiles)
-        return result;
-    result = prof_pool_init(&pool);
-    if (result < 0)
-        return result;
-    config_defaults(&config);
-    if (r->left.max_nodes > 0)
-        config.nodecount = MIN(r->left.max_nodes, 100000);
-    result = prof_from_batch(&pool, one, &one->profiles[0], &p, e);
-    if (result >= 0) {
-        result = report_run_prepare(&run, p, &cmd, &config, NULL, NULL, e);
-        if (result >= 0)
-            result = report_print(&run.report, out, e);
-        report_run_done(&run);
-    }
-    prof_free(p);
-    prof_pool_done(&pool);
-    return result < 0 ? result : 0;
 }

@@ -5,6 +5,7 @@
  * them.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -29,6 +30,7 @@ struct py_cells {
     const struct store_points *p;
     struct py_cell *v; /* per series and point; NULL when single profiles are not needed */
     struct arena *arena;
+    bool counts; /* of samples, instead of time */
 };
 
 struct str py_joined(struct arena *a, const struct pbjson_strs *l)
@@ -79,15 +81,18 @@ static int add_profile(void *ctx, const struct store_profile *p)
     struct py_cells *x = ctx;
     uint32_t series = series_of(x->p, p->labels);
     int64_t point = (p->time_ns - x->p->from) / x->p->step;
+    int64_t value = p->value;
     struct py_cell *c;
 
     if (series == UINT32_MAX || p->time_ns < x->p->from || point >= (int64_t) x->p->n_points)
         return 0;
     c = &x->v[(size_t) series * x->p->n_points + (size_t) point];
-    c->sum += (double) p->value;
-    if (c->count++ && p->value <= c->best)
+    if (x->counts && p->period_ns > 0)
+        value = (value + p->period_ns / 2) / p->period_ns;
+    c->sum += (double) value;
+    if (c->count++ && value <= c->best)
         return 0;
-    c->best = p->value;
+    c->best = value;
     c->best_time = p->time_ns;
     c->handle = p->handle;
     return copy_rest(x, p->labels, &x->p->labels[series], &c->labels);
@@ -110,14 +115,20 @@ static int list_profiles(struct call *c, struct query *q, struct py_cells *x, st
 
 /* --- the answer --- */
 
-static void put_exemplar(struct pbjson *w, struct arena *a, const struct py_cell *c)
+void py_profile_id(struct id128 handle, char ret[40])
 {
-    uint64_t hi = c->handle.hi, lo = c->handle.lo;
-    char id[40];
+    uint64_t hi = handle.hi, lo = handle.lo;
 
-    snprintf(id, sizeof id, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long) (hi >> 32),
+    snprintf(ret, 40, "%08llx-%04llx-%04llx-%04llx-%012llx", (unsigned long long) (hi >> 32),
              (unsigned long long) (hi >> 16 & 0xffff), (unsigned long long) (hi & 0xffff),
              (unsigned long long) (lo >> 48), (unsigned long long) (lo & 0xffffffffffff));
+}
+
+static void put_exemplar(struct pbjson *w, struct arena *a, const struct py_cell *c)
+{
+    char id[40];
+
+    py_profile_id(c->handle, id);
     pbjson_list(w, "exemplars");
     pbjson_begin(w, 4, NULL);
     pbjson_i64(w, 1, "timestamp", c->best_time / NS_PER_MS);
@@ -211,11 +222,27 @@ static int64_t align(struct py_request *r)
     return step * NS_PER_MS;
 }
 
+int py_points(struct call *c, const struct py_request *r, struct query *q, const struct query_series_params *p,
+              struct store_points *ret, struct err *e)
+{
+    int result = query_series(front_options(c->front)->store, q, p, ret, &c->notes, e);
+    double period;
+
+    if (result < 0 || !py_counts(r->left.type_id))
+        return result;
+    result = py_period(c, q, 0, &period, e);
+    for (size_t i = 0; result == 0 && i < (size_t) ret->n_series * ret->n_points; i++)
+        ret->values[i] = round(ret->values[i] / period);
+    if (result < 0)
+        store_points_done(ret);
+    return result;
+}
+
 int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_series_params p = {.step = align(r), .by = py_joined(&c->q->arena, &r->group_by)};
-    struct py_cells cells = {.arena = &c->q->arena};
+    struct py_cells cells = {.arena = &c->q->arena, .counts = py_counts(r->left.type_id)};
     struct store_points points;
     int result = 0;
 
@@ -227,7 +254,7 @@ int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, str
         p.function = r->left.call_site.v[0];
     result = py_compile(c, r, false, NULL, &q, e);
     if (result == 0)
-        result = query_series(front_options(c->front)->store, q, &p, &points, &c->notes, e);
+        result = py_points(c, r, q, &p, &points, e);
     if (result < 0)
         return result;
     cells.p = &points;

@@ -158,7 +158,7 @@ def test_other_services(server):
     assert json.loads(call("settings.v1.RecordingRulesService/ListRecordingRules")[1]) == {"rules": []}
     assert json.loads(call("capabilities.v1.FeatureFlagsService/GetFeatureFlags")[1]) == {"featureFlags": []}
     assert json.loads(call("querier.v1.QuerierService/AnalyzeQuery", query=CPU + "{}")[1])["queryImpact"]["deduplicationNeeded"] is False
-    for method in ("vcs.v1.VCSService/GithubApp", "adhocprofiles.v1.AdHocProfileService/Upload", "querier.v1.QuerierService/Nonsense"):
+    for method in ("vcs.v1.VCSService/GithubApp", "adhocprofiles.v1.AdHocProfileService/Nonsense", "querier.v1.QuerierService/Nonsense"):
         status, body = call(method)
         assert status == 501 and json.loads(body)["code"] == "unimplemented" and method in json.loads(body)["message"]
     assert server.get("/ready")[0] == 200 and server.get("/explore")[0] == 200

@@ -18,6 +18,7 @@ import pytest
 
 common_pb2 = pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as service_pb2  # noqa: E402
+from pyroscope_tools import pprof, push  # noqa: E402
 from wick_tools import ROOT, SHOP, SPAN, TRACE, WICK, Server, go_tool, request, wait_for
 
 
@@ -455,6 +456,15 @@ def test_mcp_text_and_arguments(server):
     assert listed["callers"]["inputSchema"]["required"] == ["function"] and "Use it after top" in listed["callers"]["description"]
     failed, labels = call("labels")
     assert not failed and {"name": "service.name", "slow": False} in json.loads(labels)
+    assert call("leaks", query='heap{service.name="shop"}') == (False, "no stack grows in this range\n")
+    now = time.time_ns()
+    for i in range(8):  # 1 MiB more in each eighth of an hour
+        push(server, pprof([("inuse_space", "bytes")], [("main;cache;put", [(i + 1) << 20], {}), ("main;steady", [5 << 20], {})],
+                           ("space", "bytes", 1), start=now - (3600 - 450 * i - 60) * 10**9), service_name="shop", __name__="memory")
+    failed, leaks = call("leaks", query='heap{service.name="shop"}')
+    lines = leaks.splitlines()
+    assert not failed and lines[1].split()[:3] == ["+8", "MB/h", "fit"] and lines[1].endswith("1 MB -> 8 MB"), leaks
+    assert [x.strip() for x in lines[2:5]] == ["main", "cache", "put"] and "steady" not in leaks
 
 
 @pytest.mark.slow

@@ -201,6 +201,57 @@ static void test_decode(void)
         }
 }
 
+/* Two numbers of a list: packed, one by one, or the first packed and the second alone. */
+static void put_list(struct buf *b, unsigned field, uint64_t first, uint64_t second, int form)
+{
+    _cleanup_(buf_done) struct buf packed = BUF_INIT;
+
+    put_varint(&packed, first);
+    if (form == 0)
+        put_varint(&packed, second);
+    if (form == 1)
+        put_u(b, field, first);
+    else
+        put_buf(b, field, &packed);
+    if (form != 0)
+        put_u(b, field, second);
+}
+
+/* Each list of numbers that profile.proto has, in each form. */
+static void test_lists(void)
+{
+    enum { LOCATIONS, VALUES, COMMENTS, LISTS };
+
+    for (int list = 0; list < LISTS; list++)
+        for (int form = 0; form < 3; form++) {
+            _cleanup_(buf_done) struct buf in = BUF_INIT, s = BUF_INIT;
+            _cleanup_(batch_unrefp) struct batch *b = NULL;
+            const struct attr *comment;
+            const struct run *stack;
+
+            put_msg(&in, 1, MSG({1, S_SAMPLES}, {2, S_COUNT}));
+            put_msg(&in, 1, MSG({1, S_CPU}, {2, S_NS}));
+            put_list(&s, 1, 1, 2, list == LOCATIONS ? form : 0);
+            put_list(&s, 2, 7, 300, list == VALUES ? form : 0);
+            put_buf(&in, 2, &s);
+            put_symbols(&in, 1);
+            put_strings(&in);
+            put_list(&in, 13, S_NOTE, S_FILE, list == COMMENTS ? form : 0);
+            eq_int(pprof_decode(&in, NULL, &b, NULL), 0);
+            if (!b)
+                continue;
+            stack = &b->dict.stacks[b->samples[0].stack];
+            eq_int(stack->n, 2);
+            eq_int(b->dict.indices[stack->off], 1);
+            eq_int(b->dict.indices[stack->off + 1], 2);
+            eq_int(batch_sample_value(b, b->profiles, &b->samples[0], 0), 7);
+            eq_int(batch_sample_value(b, b->profiles, &b->samples[0], 1), 300);
+            comment = batch_attr(b, b->profiles->attrs, STR("pprof.profile.comment"));
+            eq_int(comment->value.n, 2);
+            eq_str(value_str(&comment->value.array[1]), STR("app.c"));
+        }
+}
+
 static int torture_decode(void)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -341,6 +392,7 @@ static void test_bombs(void)
 int main(void)
 {
     tap_run(test_decode);
+    tap_run(test_lists);
     tap_torture(torture_decode);
     tap_run(test_encode);
     tap_torture(torture_encode);

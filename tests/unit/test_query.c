@@ -312,25 +312,14 @@ static void test_extremes(void)
     _cleanup_(query_freep) struct query *q = ask("things", "1700000000", "1700000400", NULL, NULL);
     _cleanup_(query_freep) struct query *diff = ask("things", "1700000100", "1700000400", "1700000000", "1700000100");
     _cleanup_(tree_freep) struct tree *flame = NULL, *callers = NULL, *callees = NULL;
-    struct query_heatmap h;
     struct query_table t;
     struct query_leaks l;
     struct query_spans spans;
     struct query_binaries binaries;
     struct store_points points;
     struct store_notes notes = {0};
-    uint64_t sum = 0;
     struct err e = {0};
 
-    eq_int(query_heatmap(s, q, 0, &h, &e), 0);
-    ok(h.low == -0x1p63 && h.high == 0x1p63);
-    for (uint32_t i = 0; i < h.n_slots; i++)
-        for (int k = 0; k < QUERY_HEAT_ROWS; k++)
-            sum += h.counts[i][k];
-    eq_int(sum, 5);
-    eq_int(h.counts[0][0], 1);
-    eq_int(h.counts[60 * 60 / 400][QUERY_HEAT_ROWS - 1], 1);
-    query_heatmap_done(&h);
     eq_int(query_flame(s, q, &flame, &notes, &e), 0);
     eq_int(query_callers(s, q, STR("a"), &callers, &callees, &notes, &e), 0);
     eq_int(query_top(s, diff, ROWS_FUNCTION, QUERY_SORT_SHARE, 0, &t, &notes, &e), 0);

@@ -17,6 +17,7 @@
 #include "pipeline/graph/auth.h"
 
 enum { HEADERS_MAX = 64, ANSWER_MAX = 4 << 20 };
+#define ASK_TIMEOUT_NS (5 * NS_PER_S)
 
 static const char *const grpc_paths[SIGNALS] = {
     "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export",
@@ -35,12 +36,16 @@ struct otlp_client {
     struct http_header *fixed; /* sent with every request */
     size_t n_fixed;
     struct arena arena;
+    bool responded;
+    char peer[256]; /* host:port */
 };
 
 struct attempt {
     struct client_request r;
     struct otlp_client *c;
-    struct send_request *rq;
+    struct send_request *rq; /* NULL: the question of otlp_client_ask() */
+    void (*asked)(void *arg, enum otlp_fit fit, const char *message);
+    void *arg;
     struct buf body, auth;
     struct http_header headers[HEADERS_MAX];
     char timeout[32];
@@ -138,6 +143,8 @@ int otlp_client_new(const struct otlp_client_options *o, struct otlp_client **re
         snprintf(c->path, sizeof c->path, "%s", grpc_paths[o->signal]);
     else if (r == 0)
         snprintf(c->path, sizeof c->path, "%s", o->path ? o->path : url.target);
+    if (r == 0)
+        snprintf(c->peer, sizeof c->peer, "%.240s:%s", url.host, url.port);
     if (r == 0)
         r = add_headers(c, e);
     if (r == 0 && url.https)
@@ -341,6 +348,7 @@ static void finished(struct client_request *q)
     } else {
         http_result(q, rq->json, &result);
     }
+    a->c->responded |= !q->error;
     client_request_done(q);
     attempt_free(a);
     sender_sent(rq, &result);
@@ -348,14 +356,14 @@ static void finished(struct client_request *q)
 
 /* --- requests --- */
 
-static int make_body(struct attempt *a, struct err *e)
+static int make_body(struct attempt *a, struct str plain, struct err *e)
 {
     const struct otlp_client_options *o = &a->c->o;
 
     if (o->grpc)
-        return grpc_frame(&a->body, a->rq->body, o->compression, o->level, e);
+        return grpc_frame(&a->body, plain, o->compression, o->level, e);
     if (o->compression)
-        return compress_deflate(o->compression, o->level, a->rq->body.p, a->rq->body.n, &a->body, e);
+        return compress_deflate(o->compression, o->level, plain.p, plain.n, &a->body, e);
     return 0;
 }
 
@@ -366,13 +374,13 @@ static int make_headers(struct attempt *a, struct err *e)
     int r;
 
     memcpy(a->headers, c->fixed, n * sizeof *a->headers);
-    if (c->o.grpc && a->rq->timeout > 0) {
-        snprintf(a->timeout, sizeof a->timeout, "%lldm", (long long) (a->rq->timeout / NS_PER_MS));
+    if (c->o.grpc && a->r.timeout_ns > 0) {
+        snprintf(a->timeout, sizeof a->timeout, "%lldm", (long long) (a->r.timeout_ns / NS_PER_MS));
         a->headers[n++] = (struct http_header){STR("grpc-timeout"), str_from(a->timeout)};
     }
     if (!c->o.grpc)
-        a->headers[n++] = (struct http_header){STR("content-type"),
-                                               a->rq->json ? STR("application/json") : STR("application/x-protobuf")};
+        a->headers[n++] = (struct http_header){
+            STR("content-type"), a->rq && a->rq->json ? STR("application/json") : STR("application/x-protobuf")};
     if (c->o.auth) {
         r = c->o.auth_api->value(c->o.auth, &a->auth, e);
         if (r < 0)
@@ -390,6 +398,23 @@ static void send_failed(struct send_request *rq, enum sink_status status, const 
 
     snprintf(result.message, sizeof result.message, "%.250s", message);
     sender_sent(rq, &result);
+}
+
+static int start_attempt(struct attempt *a, struct str plain, int64_t timeout, struct err *e)
+{
+    int r;
+
+    a->r.timeout_ns = timeout;
+    r = make_body(a, plain, e);
+    if (r == 0)
+        r = make_headers(a, e);
+    if (r < 0)
+        return r;
+    a->r.method = "POST";
+    a->r.target = str_from(a->c->path);
+    a->r.body = a->body.n ? buf_str(&a->body) : plain;
+    a->r.max_answer = ANSWER_MAX;
+    return client_start(a->c->client, &a->r);
 }
 
 static void send(void *arg, struct send_request *rq)
@@ -411,22 +436,67 @@ static void send(void *arg, struct send_request *rq)
     }
     a->c = c;
     a->rq = rq;
-    r = make_body(a, &e);
-    if (r == 0)
-        r = make_headers(a, &e);
-    if (r == 0) {
-        a->r.method = "POST";
-        a->r.target = str_from(c->path);
-        a->r.body = a->body.n ? buf_str(&a->body) : rq->body;
-        a->r.timeout_ns = rq->timeout;
-        a->r.max_answer = ANSWER_MAX;
-        a->r.done = finished;
-        r = client_start(c->client, &a->r);
-    }
+    a->r.done = finished;
+    r = start_attempt(a, rq->body, rq->timeout, &e);
     if (r < 0) {
         attempt_free(a);
         send_failed(rq, SINK_UNAVAILABLE, err_message(&e, r));
     }
+}
+
+/* --- asking the peer --- */
+
+/* A receiver that cannot take an empty request without credentials or right now is a receiver; 404 and the like come from
+ * a server that has no such path, and a broken connection from one that speaks HTTP/2 only. */
+static enum otlp_fit fit_of(const struct client_request *q)
+{
+    int s = q->status;
+
+    if (q->error)
+        return q->error == -EPROTO || (q->was_sent && q->error != -ETIMEDOUT && q->error != -ECANCELED) ? OTLP_UNFIT
+                                                                                                        : OTLP_NO_PEER;
+    return (s >= 200 && s < 300) || s == 401 || s == 403 || s == 429 || s == 503 ? OTLP_FITS : OTLP_UNFIT;
+}
+
+static void on_asked(struct client_request *q)
+{
+    struct attempt *a = container_of(q, struct attempt, r);
+    enum otlp_fit fit = fit_of(q);
+    char message[256] = "";
+
+    if (q->error)
+        snprintf(message, sizeof message, "%.200s", err_message(&q->err, q->error));
+    client_request_done(q);
+    a->asked(a->arg, fit, message);
+    attempt_free(a);
+}
+
+int otlp_client_ask(struct otlp_client *c, void (*done)(void *arg, enum otlp_fit fit, const char *message), void *arg,
+                    struct err *e)
+{
+    struct attempt *a = mem_zalloc(sizeof *a);
+    int r;
+
+    if (!a)
+        return -ENOMEM;
+    a->c = c;
+    a->asked = done;
+    a->arg = arg;
+    a->r.done = on_asked;
+    r = start_attempt(a, STR(""), ASK_TIMEOUT_NS, e);
+    if (r < 0)
+        attempt_free(a);
+    return r;
+}
+
+bool otlp_client_responded(const struct otlp_client *c)
+{
+    return c->responded;
+}
+
+const char *otlp_client_peer(const struct otlp_client *c)
+{
+    return c->peer;
 }
 
 const struct sender_ops otlp_client_ops = {encode, send, open_client, close_client};

@@ -42,6 +42,22 @@ void otlp_client_free(struct otlp_client *c);
 /* For struct sender; arg is the struct otlp_client. */
 extern const struct sender_ops otlp_client_ops;
 
+/* Whether the peer takes OTLP the way this client sends it. */
+enum otlp_fit {
+    OTLP_FITS,    /* it responded as a receiver does, if only to ask for credentials or for a pause */
+    OTLP_UNFIT,   /* it responded otherwise, or broke the connection off */
+    OTLP_NO_PEER, /* nothing responded */
+};
+
+/* Sends an empty request, after ops.open and before ops.close. done is called once, on the loop thread; message says why
+ * nothing responded. Returns a negative errno if the request cannot be sent; done is not called then. */
+int otlp_client_ask(struct otlp_client *c, void (*done)(void *arg, enum otlp_fit fit, const char *message), void *arg,
+                    struct err *e);
+/* Whether a response to any request has arrived. */
+bool otlp_client_responded(const struct otlp_client *c);
+/* host:port of the peer, for messages. */
+const char *otlp_client_peer(const struct otlp_client *c);
+
 /* Reads the protobuf response of a successful export: rejected items and the peer's message. */
 void otlp_read_partial(struct str m, struct ack_result *ret);
 

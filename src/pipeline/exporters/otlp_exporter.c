@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "net/http.h"
+#include "pipeline/exporters/otlp_choice.h"
 #include "pipeline/exporters/otlp_client.h"
 #include "pipeline/graph/auth.h"
 #include "pipeline/graph/host.h"
@@ -19,7 +20,7 @@ struct compression_params {
 
 struct otlp_exporter_config {
     const char *endpoint, *proxy_url;
-    int compression, encoding;
+    int compression, encoding, protocol;
     struct compression_params params;
     struct tls_config tls;
     struct option_map headers;
@@ -34,13 +35,16 @@ struct otlp_exporter_config {
 
 struct otlp_exporter {
     struct instance instance;
-    struct otlp_client *client;
+    struct otlp_client *client, *other; /* other: the client for HTTP where the peer is asked */
+    struct otlp_choice *choice;         /* NULL: the protocol is given */
     struct sender *sender;
     char path[1024];
 };
 
 static const char *const compressions[] = {"gzip", "zstd", "none", "", "deflate", "zlib", NULL};
 static const char *const encodings[] = {"proto", "json", NULL};
+enum { PROTOCOL_GRPC, PROTOCOL_AUTO };
+static const char *const protocols[] = {"grpc", "auto", NULL};
 
 static const struct option keepalive_options[] = {
     {"time", OPT_DURATION, offsetof(struct keepalive_config, time), "10s", "ping an idle connection after this time"},
@@ -107,6 +111,8 @@ static const struct option params_options[] = {
 static const struct option grpc_options[] = {
     COMMON,
     {"timeout", OPT_DURATION, offsetof(struct otlp_exporter_config, timeout), "5s", "timeout of one attempt"},
+    {"protocol", OPT_ENUM, offsetof(struct otlp_exporter_config, protocol), "grpc",
+     "auto: ask the peer whether it takes OTLP/HTTP, else gRPC", .words = protocols},
     {"authority", OPT_IGNORED, 0, NULL, "the host name of the endpoint is sent"},
     {"keepalive", OPT_TABLE, offsetof(struct otlp_exporter_config, keepalive), NULL, "detect dead connections",
      .table = keepalive_options, .present = offsetof(struct otlp_exporter_config, has_keepalive)},
@@ -118,7 +124,7 @@ static const struct option grpc_options[] = {
 static const struct option http_options[] = {
     COMMON,
     {"timeout", OPT_DURATION, offsetof(struct otlp_exporter_config, timeout), "30s", "timeout of one attempt"},
-    {"encoding", OPT_ENUM, offsetof(struct otlp_exporter_config, encoding), "proto", "compression of requests",
+    {"encoding", OPT_ENUM, offsetof(struct otlp_exporter_config, encoding), "proto", "encoding of requests",
      .words = encodings},
     {"profiles_endpoint", OPT_STRING, offsetof(struct otlp_exporter_config, endpoints[SIGNAL_PROFILES]), NULL,
      "full URL for profiles"},
@@ -164,16 +170,19 @@ static void free_instance(struct instance *i)
     struct otlp_exporter *x = container_of(i, struct otlp_exporter, instance);
 
     sender_free(x->sender);
+    otlp_choice_free(x->choice);
     otlp_client_free(x->client);
+    otlp_client_free(x->other);
     mem_free(x);
 }
 
-/* HTTP: a URL for the signal is used as it is; to the common one the signal's path is appended. */
+/* HTTP: a URL for the signal is used as it is; to the common one the signal's path is appended unless it has it. */
 static int http_target(struct otlp_exporter *x, const struct otlp_exporter_config *c, enum signal signal,
                        struct otlp_client_options *o, struct err *e)
 {
     static const char *const paths[SIGNALS] = {"/v1development/profiles", "/v1/traces", "/v1/metrics", "/v1/logs"};
     struct http_url url;
+    bool full;
     size_t n;
     int r;
 
@@ -182,11 +191,12 @@ static int http_target(struct otlp_exporter *x, const struct otlp_exporter_confi
     if (r < 0)
         return r;
     n = strlen(url.target);
-    if (!c->endpoints[signal] && n && url.target[n - 1] == '/')
+    full = c->endpoints[signal] || str_ends(str_from(url.target), str_from(paths[signal]));
+    if (!full && n && url.target[n - 1] == '/')
         n--;
     if (n + 40 > sizeof x->path)
         return err_set(e, -E2BIG, "endpoint is too long");
-    snprintf(x->path, sizeof x->path, "%.*s%s", (int) n, url.target, c->endpoints[signal] ? "" : paths[signal]);
+    snprintf(x->path, sizeof x->path, "%.*s%s", (int) n, url.target, full ? "" : paths[signal]);
     o->path = x->path;
     return 0;
 }
@@ -203,11 +213,24 @@ static int make_sender(struct otlp_exporter *x, const struct component_args *arg
                     : grpc               ? GRPC_BODY_MAX
                                          : HTTP_BODY_MAX,
         .json = !grpc && c->encoding == 1,
-        .ops = &otlp_client_ops,
-        .arg = x->client,
+        .ops = x->choice ? &otlp_choice_ops : &otlp_client_ops,
+        .arg = x->choice ? (void *) x->choice : x->client,
     };
 
     return sender_new(&a, &x->sender, e);
+}
+
+/* The client for HTTP beside the one for gRPC, and what chooses between them. */
+static int make_choice(struct otlp_exporter *x, const struct otlp_exporter_config *c, struct otlp_client_options *o,
+                       struct err *e)
+{
+    int r;
+
+    o->grpc = false;
+    r = http_target(x, c, o->signal, o, e);
+    if (r == 0)
+        r = otlp_client_new(o, &x->other, e);
+    return r < 0 ? r : otlp_choice_new(x->other, x->client, o->id, &x->choice);
 }
 
 static int create(const struct component_args *args, bool grpc, struct instance **ret, struct err *e)
@@ -243,6 +266,8 @@ static int create(const struct component_args *args, bool grpc, struct instance 
         r = http_target(x, c, args->signal, &o, e);
     if (r == 0)
         r = otlp_client_new(&o, &x->client, e);
+    if (r == 0 && grpc && c->protocol == PROTOCOL_AUTO)
+        r = make_choice(x, c, &o, e);
     if (r == 0)
         r = make_sender(x, args, grpc, e);
     if (r < 0) {
@@ -288,7 +313,12 @@ static int check_grpc(const void *config, const struct conf_node *node, struct e
     struct err sub = {0};
     int r = otlp_endpoint_check(c->endpoint, true, &sub);
 
-    return r < 0 ? conf_error(node, r, e, "%s", sub.message) : check_common(c, node, e);
+    if (r < 0)
+        return conf_error(node, r, e, "%s", sub.message);
+    if (c->protocol == PROTOCOL_AUTO && strncmp(c->endpoint, "http://", 7) != 0 &&
+        strncmp(c->endpoint, "https://", 8) != 0)
+        return conf_error(node, -EINVAL, e, "protocol: auto: the endpoint must begin with http:// or https://");
+    return check_common(c, node, e);
 }
 
 static int check_http(const void *config, const struct conf_node *node, struct err *e)
@@ -317,7 +347,7 @@ const struct component component_otlp_exporter = {
     .kind = COMPONENT_EXPORTER,
     .name = "otlp",
     .aliases = grpc_aliases,
-    .help = "OTLP over gRPC",
+    .help = "OTLP over gRPC; with protocol: auto over HTTP if the peer takes it",
     .signals = ALL_SIGNALS,
     .options = grpc_options,
     .config_size = sizeof(struct otlp_exporter_config),
