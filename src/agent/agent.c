@@ -16,7 +16,6 @@
 
 #include "agent/bpf_side.h"
 #include "agent/debug_file.h"
-#include "agent/filter.h"
 #include "agent/governor.h"
 #include "agent/lang/lang.h"
 #include "agent/object_lines.h"
@@ -26,6 +25,7 @@
 #include "agent/read_gate.h"
 #include "agent/reader/file_reader.h"
 #include "agent/row_store.h"
+#include "agent/sample_filter.h"
 #include "agent/sideband.h"
 #include "agent/stack_walk.h"
 #include "agent/tally.h"
@@ -39,7 +39,7 @@
 enum {
     RING_BYTES_MIN = 1 << 22,
     RING_BYTES_MAX = 1 << 24,
-    SIDEBAND_BYTES = 1 << 17,
+    SIDEBAND_BYTES = 1 << 22,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
     POLL_IDLE_MS = 100, /* the ring is read this often */
     SPAN_AGAIN = 64,    /* samples between two attempts to find a span variable that the loader has not placed yet */
@@ -78,6 +78,7 @@ struct agent {
     struct process_loader *loader;
     struct governor governor;
     struct read_gate gate;
+    struct sample_filter filter;
     uint64_t governed_ns, governed_spent; /* when the governor was last updated, and the CPU time spent until then */
 };
 
@@ -153,33 +154,6 @@ static void forget_process(void *arg, struct process *p)
 }
 
 /* --- samples --- */
-/* Kernel threads have only a name and a pid. */
-static bool is_thread_wanted(struct agent *a, const struct agent_event *e)
-{
-    struct process thread = {.pid = e->pid};
-    uint32_t weight;
-
-    memcpy(thread.comm, e->comm, sizeof thread.comm);
-    weight = filter_weight(a->options.filter, &thread);
-    if (weight != 1 && a->bpf)
-        bpf_side_filter(a->bpf, e->pid, weight);
-    return weight > 0;
-}
-
-static bool is_wanted(struct agent *a, struct process *p, const struct agent_event *e)
-{
-    if (!a->options.filter)
-        return true;
-    if (!p)
-        return is_thread_wanted(a, e);
-    if (p->verdict < 0) {
-        p->verdict = (int) filter_weight(a->options.filter, p);
-        if (p->verdict != 1 && a->bpf)
-            bpf_side_filter(a->bpf, p->pid, (uint32_t) p->verdict);
-    }
-    return p->verdict > 0;
-}
-
 /* A stack that ends in the start code of a program or its loader is complete, although no unwind rule says so. */
 static enum agent_end judge_end(struct agent *a, struct process *p, uint32_t n_kernel, uint32_t n_words,
                                 enum agent_end end)
@@ -278,6 +252,8 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
 {
     a->processes_sampled += !p->samples++;
     p->last_sample_ns = MAX(p->last_sample_ns, e->time_ns);
+    if (!p->comm[0] && e->tid == e->pid) /* its records were lost, and it is gone */
+        memcpy(p->comm, e->comm, sizeof p->comm);
     if (p->mm != e->mm) {
         p->mm = e->mm;
         p->stale = true;
@@ -306,7 +282,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     if (!(e->flags & AGENT_EVENT_NO_USER))
         p = processes_get(a->processes, e->pid, e->time_ns);
     memcpy(a->words, e->words, n * sizeof a->words[0]);
-    if (!is_wanted(a, p, e) || is_own(a, p, e))
+    if (!sample_filter_wants(&a->filter, p, e) || is_own(a, p, e))
         return;
     if (p) {
         read_gate_judge(&a->gate, p, a->governor.reads, a->now_ns);
@@ -374,8 +350,10 @@ static void set_timer(struct agent *a, int ms)
 static int start_bpf(struct agent *a, struct err *e)
 {
     const struct agent_options *o = &a->options;
-    struct bpf_side_options side = {
-        .ring_bytes = ring_bytes(a->n_cpus), .off_cpu = o->off_cpu, .old_kernel = o->via == AGENT_VIA_OLD_BPF};
+    struct bpf_side_options side = {.ring_bytes = ring_bytes(a->n_cpus),
+                                    .off_cpu = o->off_cpu,
+                                    .counts = o->events.n > 0,
+                                    .old_kernel = o->via == AGENT_VIA_OLD_BPF};
     struct agent_control *control;
     struct row_store_maps maps;
     int r = bpf_side_new(&side, &a->bpf, e);
@@ -403,6 +381,8 @@ static int start_bpf(struct agent *a, struct err *e)
         r = bpf_side_off_cpu(a->bpf, e);
     if (r == 0 && !o->no_cpu)
         r = bpf_side_sample(a->bpf, a->hz, e);
+    if (r == 0 && o->events.n)
+        r = bpf_side_count(a->bpf, &o->events, a->hz, e);
     return r;
 }
 
@@ -412,6 +392,8 @@ static int start_perf(struct agent *a, struct err *e)
     const struct agent_options *o = &a->options;
     int r;
 
+    if (o->events.n)
+        return err_set(e, -EPERM, "sampling by events requires BPF (CAP_BPF and CAP_PERFMON): run it as root");
     if (!o->n_pids || o->off_cpu)
         return err_set(e, -EPERM,
                        "without BPF, only given processes (-p, or a command) can be sampled, and only on CPU");
@@ -463,6 +445,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
     if (!a)
         return -ENOMEM;
     a->options = *o;
+    tally.events = &a->options.events;
     a->epoll_fd = a->timer_fd = -1;
     a->hz = MAX(o->begin_rate_hz ? o->begin_rate_hz : o->rate_hz, 1u);
     a->begin_until_ns = o->begin_rate_hz ? (uint64_t) (clock_mono() + o->begin_ns) : 0;
@@ -484,6 +467,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
         agent_free(a);
         return r;
     }
+    a->filter = (struct sample_filter){o->filter, a->bpf, o->n_pids > 0};
+    processes_watch_exec(a->processes, sample_filter_exec, &a->filter);
     governor_init(&a->governor, &(struct governor_limits){.cpu = o->cpu_budget * (a->lines ? 1 - LINES_PART : 1),
                                                           .memory = o->memory_budget,
                                                           .cpus = (unsigned) sysconf(_SC_NPROCESSORS_ONLN),
@@ -513,6 +498,11 @@ void agent_free(struct agent *a)
     fd_close(a->epoll_fd);
     mem_free(a->stacks);
     mem_free(a);
+}
+
+struct objects *agent_objects(struct agent *a)
+{
+    return a->objects;
 }
 
 int agent_fd(const struct agent *a)
@@ -605,8 +595,7 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     *ret = NULL;
     if (r < 0)
         return r;
-    if (a->options.leave_own)
-        tally_check_own(a->tally, a->now_ns);
+    tally_update(a->tally, a->now_ns);
     tally_name(a->tally, a->now_ns);
     if (a->lines && a->options.wait_for_lines)
         object_lines_all(a->lines, a->objects);

@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "agent/foreign.h"
+#include "agent/perf_events.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -28,6 +29,7 @@ struct agent;
 struct batch;
 struct file_reader;
 struct filter;
+struct objects;
 struct symbolizer;
 
 /* AGENT_VIA_OLD_BPF: as on kernels before 5.17, even if this kernel can do more. */
@@ -43,7 +45,8 @@ struct agent_options {
     bool inherit;
     struct filter *filter;         /* filter.h; owned by the caller; NULL: all processes */
     bool off_cpu;                  /* sample waits, too */
-    bool no_cpu;                   /* sample waits only */
+    bool no_cpu;                   /* do not sample by the clock */
+    struct perf_events events;     /* sample by these events, too */
     int64_t off_cpu_threshold_ns;  /* shorter waits are ignored */
     bool copy_stacks;              /* --unwind copy: registers and stack bytes, walked in user space */
     bool no_kernel;                /* leave kernel frames out */
@@ -87,6 +90,8 @@ int agent_set_rate(struct agent *a, unsigned hz, struct err *e);
 void agent_counts(struct agent *a, struct agent_counts *ret);
 /* Returns the path of a file with symbols of sampled code; each file once. False when there is none at the moment. */
 bool agent_next_file(struct agent *a, char ret[PATH_MAX]);
+/* What was sampled; for debug_file.h. */
+struct objects *agent_objects(struct agent *a);
 /* Becomes readable when agent_poll() has something to do. */
 int agent_fd(const struct agent *a);
 

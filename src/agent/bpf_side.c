@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/lang/lang.h"
+#include "agent/perf_events.h"
 #include "agent/perf_open.h"
 #include "agent_bpf.skel.h"
 #include "base/clock.h"
@@ -40,7 +41,9 @@ struct bpf_side {
     struct agent_bpf *skel;
     struct ring_buffer *ring;
     struct drain drain;
-    struct cpu_clock *clocks; /* by CPU; fd -1: offline */
+    struct cpu_clock *clocks;   /* by CPU; fd -1: offline */
+    struct bpf_link **counters; /* by CPU and event; NULL: offline */
+    size_t n_counters;
     int n_cpus;
     unsigned hz;
     bool bounded;  /* no bpf_loop */
@@ -107,7 +110,7 @@ static bool starts_with(const char *s, const char *prefix)
 }
 
 /* Selects the programs by name, with those of the languages (on_tick_NAME, old_tick_NAME, on_switch_NAME). */
-static void choose_programs(struct bpf_side *b, bool off_cpu)
+static void choose_programs(struct bpf_side *b, const struct bpf_side_options *o)
 {
     struct bpf_program *p;
 
@@ -120,7 +123,9 @@ static void choose_programs(struct bpf_side *b, bool off_cpu)
         else if (starts_with(name, "old_tick"))
             bpf_program__set_autoload(p, b->bounded);
         else if (starts_with(name, "on_switch") || strcmp(name, "on_task") == 0)
-            bpf_program__set_autoload(p, off_cpu);
+            bpf_program__set_autoload(p, o->off_cpu);
+        else if (strcmp(name, "on_counted") == 0)
+            bpf_program__set_autoload(p, o->counts);
     }
 }
 
@@ -134,6 +139,8 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
     b->bounded = old || !has_loop;
     if (b->bounded && o->off_cpu)
         return err_set(e, -EOPNOTSUPP, "off-CPU profiles require Linux 5.17 or later");
+    if (b->bounded && o->counts)
+        return err_set(e, -EOPNOTSUPP, "sampling by events requires Linux 5.17 or later");
     bpf_map__set_autocreate(s->maps.tick_parts, b->bounded);
     if (old || is_kernel_before(6, 1)) {
         set_preallocated(s->maps.processes, AGENT_PROCESSES);
@@ -188,7 +195,7 @@ static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err
     r = fit_to_kernel(b, o, e);
     if (r < 0)
         return r;
-    choose_programs(b, o->off_cpu);
+    choose_programs(b, o);
     bpf_map__set_autocreate(b->skel->maps.waits, o->off_cpu);
     bpf_map__set_autocreate(b->skel->maps.switch_langs, o->off_cpu);
     bpf_map__set_autocreate(b->skel->maps.task_scratch, o->off_cpu);
@@ -236,6 +243,9 @@ void bpf_side_free(struct bpf_side *b)
     if (!b)
         return;
     stop_clocks(b);
+    for (size_t i = 0; i < b->n_counters; i++)
+        bpf_link__destroy(b->counters[i]);
+    mem_free(b->counters);
     ring_buffer__free(b->ring);
     agent_bpf__destroy(b->skel);
     mem_free(b->clocks);
@@ -277,6 +287,43 @@ int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e)
             r = start_clock(b, cpu, hz, e);
     }
     b->hz = hz;
+    return r;
+}
+
+/* Takes fd, which may be an error. */
+static int start_counter(struct bpf_side *b, int fd, const struct perf_events *events, uint32_t i,
+                         struct bpf_link **ret, struct err *e)
+{
+    LIBBPF_OPTS(bpf_perf_event_opts, opts, .bpf_cookie = i);
+    int r;
+
+    if (fd < 0)
+        return fd;
+    *ret = bpf_program__attach_perf_event_opts(b->skel->progs.on_counted, fd, &opts);
+    if (*ret)
+        return 0;
+    r = -errno;
+    fd_close(fd);
+    return err_set(e, r, "cannot attach the program that samples '%s': %m", events->v[i].name);
+}
+
+int bpf_side_count(struct bpf_side *b, const struct perf_events *events, unsigned hz, struct err *e)
+{
+    int r = 0;
+
+    b->n_counters = (size_t) b->n_cpus * events->n;
+    b->counters = mem_zalloc_array(b->n_counters, sizeof *b->counters);
+    if (!b->counters) {
+        b->n_counters = 0;
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < b->n_counters && r == 0; i++) {
+        int cpu = (int) (i / events->n);
+        uint32_t k = (uint32_t) (i % events->n);
+
+        if (perf_cpu_is_online(cpu))
+            r = start_counter(b, perf_events_open(&events->v[k], cpu, hz, e), events, k, &b->counters[i], e);
+    }
     return r;
 }
 

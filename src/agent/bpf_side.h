@@ -14,10 +14,12 @@
 #include "base/err.h"
 
 struct bpf_side;
+struct perf_events;
 
 struct bpf_side_options {
     size_t ring_bytes; /* a power of two of pages */
     bool off_cpu;
+    bool counts;     /* for bpf_side_count() */
     bool old_kernel; /* load the programs for kernel 5.10, even if this kernel can do more */
 };
 
@@ -26,6 +28,8 @@ int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct
 void bpf_side_free(struct bpf_side *b);
 /* Begins to sample every online CPU at this rate, or changes the rate. */
 int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e);
+/* Begins to sample by these events, in addition to the clock or instead of it; called once. */
+int bpf_side_count(struct bpf_side *b, const struct perf_events *events, unsigned hz, struct err *e);
 /* Children of processes in the filter join it before they run. */
 int bpf_side_follow_forks(struct bpf_side *b, struct err *e);
 /* Starts sampling waits; control->off_cpu_n sets how many. */

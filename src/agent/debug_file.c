@@ -10,6 +10,12 @@
 #include "base/fd.h"
 
 static const char FOLDER[] = "/usr/lib/debug";
+static char cache[PATH_MAX]; /* "": none */
+
+void debug_file_set_cache(const char *folder)
+{
+    snprintf(cache, sizeof cache, "%s", folder);
+}
 
 /* Opens a candidate; negative when it does not exist, or is of another build. */
 static int open_candidate(const struct object *o, const char *path, struct debug_file *ret)
@@ -45,6 +51,15 @@ static int open_by_id(const struct object *o, struct debug_file *ret)
     return open_candidate(o, path, ret);
 }
 
+static int open_cached(const struct object *o, struct debug_file *ret)
+{
+    char path[PATH_MAX];
+
+    if (!cache[0] || !o->gnu_id[0] || snprintf(path, sizeof path, "%s/%s/debuginfo", cache, o->gnu_id) >= PATH_MAX)
+        return -ENOENT;
+    return open_candidate(o, path, ret);
+}
+
 static int open_by_link(const struct object *o, struct debug_file *ret)
 {
     const char *slash = strrchr(o->path, '/');
@@ -64,7 +79,27 @@ int debug_file_open(const struct object *o, struct debug_file *ret)
 {
     int fd = o->kind == OBJECT_FILE ? open_by_id(o, ret) : -ENOENT;
 
-    return fd >= 0 || o->kind != OBJECT_FILE ? fd : open_by_link(o, ret);
+    if (o->kind != OBJECT_FILE)
+        return fd;
+    if (fd < 0)
+        fd = open_by_link(o, ret);
+    return fd < 0 ? open_cached(o, ret) : fd;
+}
+
+struct object *debug_file_next_missing(struct objects *s, size_t *at)
+{
+    while (*at < objects_count(s)) {
+        struct object *o = objects_at(s, (*at)++);
+        int fd;
+
+        if (o->kind != OBJECT_FILE || !o->sampled || o->is_go || o->has_own_names || o->has_own_lines)
+            continue;
+        fd = debug_file_open(o, NULL);
+        if (fd < 0)
+            return o;
+        fd_close(fd);
+    }
+    return NULL;
 }
 
 int debug_file_best(const struct object *o, char ret_path[PATH_MAX])

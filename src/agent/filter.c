@@ -162,8 +162,8 @@ static void value_of(enum filter_field field, struct process *p, char *ret, size
         user_of(p->pid, ret, size);
         break;
     default:
-        if (!p->identity && p->number)
-            identity_new(p, &p->identity, NULL);
+        if (p->number)
+            identity_update(p);
         if (p->identity)
             snprintf(ret, size, "%s", identity_service(p->identity));
     }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The identity of a process as resource attributes: service.name and service.version, process.*, container.id,
- * host.*. It is read from /proc and the executable at the first export that contains the process, and kept until the
- * process is gone, so that nothing is read again for each batch. The agent's thread only.
+ * host.*. It is read from /proc and the executable at the first sample of the process, and kept until the process is
+ * gone, so that nothing is read again for each batch. The agent's thread only.
+ *
+ * A sample may come from the middle of exec, where the kernel has dropped the old image and not yet set the new command
+ * line and environment: /proc shows both empty. On a busy machine the process may stay preempted there while the agent
+ * reads it. Such an identity is read again at the next samples and before the batch is made.
  */
 #ifndef AGENT_IDENTITY_H
 #define AGENT_IDENTITY_H
@@ -24,8 +28,11 @@ void identity_put(const struct identity *i, struct builder *b);
 /* Sets the renaming rules (identity_read.h) for identities that are read from now on. Owned by the caller; NULL:
  * none. */
 void identity_set_rules(const struct identity_rules *r);
-/* True if reading it again gives more: the process was not read at first (process.brief), or it has published its context
- * since. */
+/* Reads p->identity if there is none yet, or if reading it again gives more: the process was not read at first
+ * (process.brief), was read in the middle of exec, or has published its context since. Without memory, it is left as it
+ * is. */
+void identity_update(struct process *p);
+/* True if identity_update() would read it again. */
 bool identity_is_outdated(const struct identity *i, const struct process *p);
 /* For filters and lists; never NULL. */
 const char *identity_service(const struct identity *i);

@@ -193,6 +193,7 @@ static void read_environment(struct proc_reader *r, struct buf *b)
 {
     struct str text = proc_file(r, "environ", ENVIRON_MAX, b), attributes = {0};
 
+    r->a->partial |= !text.n;
     while (text.n) {
         struct str line = str_cut(&text, 0), name = str_cut(&line, '=');
 
@@ -395,6 +396,7 @@ static void read_process(struct proc_reader *r, struct buf *b)
     put(r, STR(SEMCONV_PROCESS_EXECUTABLE_PATH), exe);
     put(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME), base_name(exe));
     command = proc_file(r, "cmdline", FILE_MAX, b);
+    r->a->partial |= !command.n;
     r->name = arena_str(&r->a->arena, service_name_of(command, base_name(exe)));
     put(r, STR("process.command"), str_cut(&command, 0)); /* only the program: arguments may contain secrets */
     if (r->s->comm && !exe.n)
@@ -575,6 +577,7 @@ int identity_read(const struct identity_source *s, struct identity_attrs *ret)
     int code;
 
     ret->n = 0;
+    ret->partial = false;
     arena_init(&ret->arena, MEMORY_MAX);
     if (!r)
         return -ENOMEM;

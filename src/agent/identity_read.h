@@ -69,6 +69,7 @@ enum { IDENTITY_ATTRS = 64 };
 struct identity_attrs {
     struct kv v[IDENTITY_ATTRS]; /* resource attributes, each key once */
     uint32_t n;
+    bool partial; /* its command line or its environment was empty: the process is in the middle of exec, or gone */
     struct arena arena;
 };
 

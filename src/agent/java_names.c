@@ -4,12 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,17 +23,10 @@ static int requests = -1; /* a pipe of pids */
 /* In a process of its own: becomes the user of the Java program, so that it can do nothing that this user cannot. */
 static int ask_one(uint32_t pid)
 {
-    char path[32];
-    struct stat st;
+    int r = java_attach_become_owner((int) pid);
 
-    snprintf(path, sizeof path, "/proc/%u", pid);
-    if (stat(path, &st) < 0)
-        return -errno;
-    if (st.st_uid != geteuid() && (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
-                                   setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
-        return -errno;
     alarm(REQUEST_SECONDS);
-    return java_attach_perfmap((int) pid, NULL);
+    return r < 0 ? r : java_attach_perfmap((int) pid, NULL);
 }
 
 static void serve(int fd)
@@ -81,7 +71,7 @@ int java_names_start(struct err *e)
     return 0;
 }
 
-static bool is_java(const struct process *p)
+bool java_names_is_java(const struct process *p)
 {
     for (uint32_t i = 0; i < p->n_mappings; i++) {
         const char *slash = p->mappings[i].path ? strrchr(p->mappings[i].path, '/') : NULL;
@@ -100,7 +90,7 @@ void java_names_ask(struct process *p)
     if (requests < 0 || p->exited || now - p->java_asked_ns < NS_PER_S << MIN(p->java_asks, DOUBLINGS))
         return;
     p->java_asked_ns = now;
-    if (!is_java(p))
+    if (!java_names_is_java(p))
         return;
     p->java_asks = (uint8_t) MIN(p->java_asks + 1, DOUBLINGS + 1);
     n = write(requests, &p->pid, sizeof p->pid); /* a full pipe: it is asked later */

@@ -15,6 +15,8 @@ struct process;
 
 /* Starts it; it ends with the calling process. To be called while there is one thread. */
 int java_names_start(struct err *e);
+/* Whether it has a Java virtual machine mapped. */
+bool java_names_is_java(const struct process *p);
 /* Has the process write its perf map again, if it is a Java program and was not asked just before. Returns at
  * once: the map is there some time later. */
 void java_names_ask(struct process *p);

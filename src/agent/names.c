@@ -69,6 +69,16 @@ const struct object_name *object_names_find(const struct object *o, uint64_t add
     return o->names ? find(o->names, address) : NULL;
 }
 
+size_t object_names_missing(const struct object *o, size_t *ret_all)
+{
+    size_t n = 0;
+
+    *ret_all = o->names ? o->names->n : 0;
+    for (size_t i = 0; i < *ret_all; i++)
+        n += !o->names->v[i].n_frames;
+    return n;
+}
+
 bool object_names_pending(const struct object *o)
 {
     return o->names && o->names->n_resolved < o->names->n;

@@ -33,6 +33,8 @@ int object_names_want(struct object *o, uint64_t address);
 void object_names_resolve(struct object *o);
 /* The name of an address; NULL when there is none. Valid until the next call that adds one. */
 const struct object_name *object_names_find(const struct object *o, uint64_t address);
+/* How many addresses have no name, of how many. */
+size_t object_names_missing(const struct object *o, size_t *ret_all);
 /* Whether something waits for object_names_resolve(). */
 bool object_names_pending(const struct object *o);
 void object_names_free(struct object_names *n);

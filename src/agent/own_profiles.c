@@ -149,7 +149,7 @@ void own_profiles_mapped(struct own_profiles *o, const char *path)
 
 bool own_profiles_cover(const struct own_profiles *o, unsigned kind, uint64_t time_ns)
 {
-    unsigned bit = kind == AGENT_EVENT_CPU ? OWN_CPU : OWN_OFF_CPU;
+    unsigned bit = kind == AGENT_EVENT_CPU ? OWN_CPU : kind < AGENT_EVENT_COUNTED ? OWN_OFF_CPU : 0;
 
     if (time_ns < o->since_ns)
         return o->before & bit && time_ns >= o->before_ns;

@@ -28,6 +28,8 @@ struct processes {
     struct process *buckets[BUCKETS];
     size_t n;
     uint64_t next_number;
+    void (*on_exec)(void *arg, const struct process *before);
+    void *on_exec_arg;
 };
 
 int processes_new(struct objects *objects, struct processes **ret)
@@ -121,11 +123,33 @@ static struct process *begin(struct processes *s, uint32_t pid, uint64_t since_n
     return p;
 }
 
+void processes_watch_exec(struct processes *s, void (*f)(void *arg, const struct process *before), void *arg)
+{
+    s->on_exec = f;
+    s->on_exec_arg = arg;
+}
+
 /* --- the kernel's records --- */
+/* Each CPU has a buffer of its own, and they are read one after the other: the exec of a new process may be read before
+ * its fork. */
+static bool add_late_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns)
+{
+    struct process *p = newest(s, pid);
+
+    if (!p || p->since_ns <= time_ns)
+        return false;
+    p->ppid = ppid;
+    p->start_ns = time_ns;
+    return true;
+}
+
 void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns)
 {
-    struct process *parent = newest(s, ppid), *p = begin(s, pid, time_ns);
+    struct process *parent = newest(s, ppid), *p;
 
+    if (add_late_fork(s, pid, ppid, time_ns))
+        return;
+    p = begin(s, pid, time_ns);
     if (!p)
         return;
     p->ppid = ppid;
@@ -146,6 +170,8 @@ void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_
         return;
     p->ppid = old ? old->ppid : 0;
     p->start_ns = old ? old->start_ns : 0;
+    if (old && s->on_exec)
+        s->on_exec(s->on_exec_arg, old);
     snprintf(p->comm, sizeof p->comm, "%.15s", comm);
     p->maps_read = true; /* it starts without mappings, and the kernel reports every new one */
 }

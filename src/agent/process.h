@@ -94,7 +94,9 @@ struct process *processes_find(struct processes *s, uint32_t pid, uint64_t time_
 /* The same; an unknown process is read from /proc (or copied from its parent). NULL when it is gone or memory is
  * exhausted. */
 struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_ns);
-/* The kernel's records, in order of time. */
+/* Calls f for the image before each exec. */
+void processes_watch_exec(struct processes *s, void (*f)(void *arg, const struct process *before), void *arg);
+/* The kernel's records, in order of time; a fork may come after the exec that followed it. */
 void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t time_ns);
 void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns);
 void processes_comm(struct processes *s, uint32_t pid, const char *comm, uint64_t time_ns);

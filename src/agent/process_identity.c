@@ -23,7 +23,10 @@ struct identity {
     char *service;
     uint64_t context_ns; /* when the process published its context, if the agent had found it */
     bool brief;
+    unsigned tries; /* how often it was read without a command line or environment */
 };
+
+enum { TRIES = 3 }; /* a program may have no environment */
 
 static const struct identity_rules *rules; /* set once, before the agent runs */
 
@@ -169,7 +172,23 @@ bool identity_is_outdated(const struct identity *i, const struct process *p)
 {
     if (p->exited || p->until_ns != UINT64_MAX)
         return false;
-    return (i->brief && !p->brief) || i->context_ns != p->own.published_ns;
+    return (i->brief && !p->brief) || i->context_ns != p->own.published_ns || (i->attrs.partial && i->tries < TRIES);
+}
+
+void identity_update(struct process *p)
+{
+    struct identity *old = p->identity, *new = NULL;
+
+    if ((old && !identity_is_outdated(old, p)) || identity_new(p, &new, NULL) < 0)
+        return;
+    new->tries = (old ? old->tries : 0) + new->attrs.partial;
+    if (old && new->attrs.partial && !old->attrs.partial && !old->brief) { /* it has ended in the meantime */
+        old->context_ns = new->context_ns;
+        identity_free(new);
+        return;
+    }
+    identity_free(old);
+    p->identity = new;
 }
 
 const char *identity_service(const struct identity *i)

@@ -27,6 +27,9 @@ struct sideband {
  * agent only when a buffer has filled to this part (1/n): short processes that are never sampled wake nothing. */
 enum { WAKE_PART = 4 };
 
+/* On a busy machine the agent may wait for its turn for a second, in which compilers and shells write hundreds of KiB. */
+enum { RING_MIN = 1 << 17, RING_MAX = 1 << 19 };
+
 /* attr.build_id is not set: the kernel (6.18) would then mark the records of other readers as having a build id, too,
  * and those readers would take device and inode for a build id. */
 static int open_ring(struct sideband *s, uint32_t watermark, int cpu, struct err *e)
@@ -56,19 +59,37 @@ static int open_ring(struct sideband *s, uint32_t watermark, int cpu, struct err
     return perf_rings_add(&s->rings, fd, e);
 }
 
-int sideband_new(size_t bytes_per_cpu, struct sideband **ret, struct err *e)
+static int open_rings(struct sideband *s, int cpus, size_t bytes_per_cpu, struct err *e)
+{
+    int r = 0;
+
+    perf_rings_init(&s->rings, bytes_per_cpu);
+    for (int cpu = 0; cpu < cpus && r == 0; cpu++)
+        if (perf_cpu_is_online(cpu))
+            r = open_ring(s, (uint32_t) (bytes_per_cpu / WAKE_PART), cpu, e);
+    if (r < 0)
+        perf_rings_done(&s->rings);
+    return r;
+}
+
+int sideband_new(size_t bytes, struct sideband **ret, struct err *e)
 {
     struct sideband *s = mem_zalloc(sizeof *s);
-    int n = perf_cpus(), r = 0;
+    int cpus = perf_cpus(), r;
+    size_t each = RING_MAX;
 
     if (!s)
         return -ENOMEM;
-    perf_rings_init(&s->rings, bytes_per_cpu);
-    for (int cpu = 0; cpu < n && r == 0; cpu++)
-        if (perf_cpu_is_online(cpu))
-            r = open_ring(s, (uint32_t) (bytes_per_cpu / WAKE_PART), cpu, e);
+    while (each > RING_MIN && each * (size_t) cpus > bytes)
+        each /= 2;
+    r = open_rings(s, cpus, each, e);
+    if ((r == -EPERM || r == -ENOMEM) && each > RING_MIN) { /* RLIMIT_MEMLOCK */
+        if (e)
+            *e = (struct err){0};
+        r = open_rings(s, cpus, RING_MIN, e);
+    }
     if (r < 0) {
-        sideband_free(s);
+        mem_free(s);
         return r;
     }
     *ret = s;

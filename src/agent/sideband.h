@@ -16,8 +16,9 @@ struct perf_event_header;
 struct processes;
 struct sideband;
 
-/* Opens the buffers, for every process of the machine on every CPU. */
-int sideband_new(size_t bytes_per_cpu, struct sideband **ret, struct err *e);
+/* Opens the buffers, for every process of the machine on every CPU. bytes: of all of them, unless that is too little for
+ * one of them to be of use. */
+int sideband_new(size_t bytes, struct sideband **ret, struct err *e);
 void sideband_free(struct sideband *s);
 /* Adds the descriptors to an epoll set; each becomes readable when it has a record. */
 int sideband_add_to(struct sideband *s, int epoll_fd);

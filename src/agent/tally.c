@@ -97,15 +97,16 @@ static int process_number(struct tally *t, struct process *p, const struct agent
 
     for (struct map_pos i = map_find(&t->by_process, hash64_u64(number)); i.index != MAP_NONE;
          i = map_next(&t->by_process, i))
-        if (t->processes[i.index].number == number)
+        if (t->processes[i.index].number == number) {
+            if (p)
+                identity_update(p);
             return (int) i.index;
+        }
     if (array_reserve(t->processes, t->cap_processes, t->n_processes + 1, 1 << 16) < 0 ||
         map_insert(&t->by_process, hash64_u64(number), (uint32_t) t->n_processes) < 0)
         return -ENOMEM;
-    if (p && p->identity && identity_is_outdated(p->identity, p))
-        identity_free(TAKE(p->identity));
-    if (p && !p->identity)
-        identity_new(p, &p->identity, NULL);
+    if (p)
+        identity_update(p);
     x = &t->processes[t->n_processes];
     *x = (struct tally_process){.number = number, .pid = e->pid, .process = p, .kernel = number == UINT64_MAX};
     memcpy(x->comm, p ? p->comm : e->comm, sizeof x->comm);
@@ -128,11 +129,16 @@ void tally_forget(struct tally *t, struct process *p)
     }
 }
 
-void tally_check_own(struct tally *t, uint64_t now_ns)
+void tally_update(struct tally *t, uint64_t now_ns)
 {
-    for (size_t i = 0; i < t->n_processes; i++)
-        if (t->processes[i].process)
-            own_profiles_check(t->processes[i].process, now_ns);
+    for (size_t i = 0; i < t->n_processes; i++) {
+        struct process *p = t->processes[i].process;
+
+        if (p && t->options.leave_own)
+            own_profiles_check(p, now_ns);
+        if (p)
+            identity_update(p);
+    }
 }
 
 /* --- frames --- */

@@ -15,13 +15,15 @@
 
 struct batch;
 struct kernel_names;
+struct perf_events;
 struct tally;
 
 struct tally_options {
     bool no_names;
-    bool pprof;     /* Go's types samples,cpu and no times: for files that pprof reads */
-    bool ranges;    /* mappings have address ranges, as pprof expects: object_place.h */
-    bool leave_own; /* leave out the types that processes send themselves */
+    bool pprof;                       /* Go's types samples,cpu and no times: for files that pprof reads */
+    bool ranges;                      /* mappings have address ranges, as pprof expects: object_place.h */
+    bool leave_own;                   /* leave out the types that processes send themselves */
+    const struct perf_events *events; /* the types of AGENT_EVENT_COUNTED; owned by the caller */
     size_t memory;
 };
 
@@ -47,8 +49,9 @@ struct tally_scope { /* scope attributes of every batch, about the agent itself 
     const char *governor;
 };
 
-/* Checks what the processes with samples send themselves (own_profiles.h), before the batch is made. */
-void tally_check_own(struct tally *t, uint64_t now_ns);
+/* Before the batch is made: checks what the processes with samples send themselves (own_profiles.h), and updates their
+ * identities. */
+void tally_update(struct tally *t, uint64_t now_ns);
 /* Looks up the names of all frames so far. */
 void tally_name(struct tally *t, uint64_t now_ns);
 /* Returns all samples since the last call with the names that are known, NULL when there are none, and empties the

@@ -14,6 +14,7 @@
 #include "agent/kernel_names.h"
 #include "agent/names.h"
 #include "agent/object_place.h"
+#include "agent/perf_events.h"
 #include "agent/tally_tables.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -373,19 +374,27 @@ static void put_row(struct batch_maker *m, const struct tally_row *row)
     mem_free(times);
 }
 
+static struct value_type type_of(struct batch_maker *m, const struct tally_row *row)
+{
+    uint32_t i = row->kind - (uint32_t) AGENT_EVENT_COUNTED;
+
+    if (row->kind >= AGENT_EVENT_COUNTED && m->t->options.events && i < m->t->options.events->n)
+        return (struct value_type){builder_string(m->b, str_from(m->t->options.events->v[i].name)),
+                                   builder_string(m->b, STR("count"))};
+    return (struct value_type){builder_string(m->b, row->kind == AGENT_EVENT_CPU ? STR("cpu") : STR("off_cpu")),
+                               builder_string(m->b, STR("nanoseconds"))};
+}
+
 static void begin_profile(struct batch_maker *m, const struct tally_row *row)
 {
-    static const char *const names[][2] = {
-        [AGENT_EVENT_CPU] = {"cpu", "cpu"}, [AGENT_EVENT_OFFCPU] = {"off_cpu", "off_cpu"}};
     const struct tally *t = m->t;
-    uint32_t ns = builder_string(m->b, STR("nanoseconds"));
     struct value_type types[2] = {{builder_string(m->b, STR("samples")), builder_string(m->b, STR("count"))},
-                                  {builder_string(m->b, str_from(names[row->kind][0])), ns}};
+                                  type_of(m, row)};
     struct profile *p = builder_profile(m->b, types + !t->options.pprof, 1 + t->options.pprof);
 
     if (!p)
         return;
-    p->period_type = (struct value_type){builder_string(m->b, str_from(names[row->kind][1])), ns};
+    p->period_type = types[1];
     p->period = row->period_ns;
     p->time_ns = (int64_t) t->begin_mono_ns + m->wall_minus_mono;
     p->duration_ns = clock_mono() - (int64_t) t->begin_mono_ns;

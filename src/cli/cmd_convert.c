@@ -36,6 +36,7 @@ struct convert_job {
     struct batch *b;
     const struct profile *p;
     uint32_t type;
+    bool together; /* a flame graph of all profiles of b */
 };
 
 struct output {
@@ -87,11 +88,15 @@ static int write_firefox(const struct convert_job *j, struct buf *out, struct er
 
 static int write_html(const struct convert_job *j, struct buf *out, struct err *e)
 {
+    if (j->together)
+        return convert_together(j->b, j->in, false, out, e);
     return convert_html(j->b, j->p, j->type, j->in, j->o->base, out, e);
 }
 
 static int write_svg(const struct convert_job *j, struct buf *out, struct err *e)
 {
+    if (j->together)
+        return convert_together(j->b, j->in, true, out, e);
     return convert_svg(j->b, j->p, j->type, j->in, out, e);
 }
 
@@ -255,18 +260,24 @@ static int prepare(struct convert_job *j, const struct output *f, struct err *e)
     return choose_profile(j, e);
 }
 
-/* Writes the content of j; its batch may be replaced. */
-static int write_job(struct convert_job *j, const struct output *f, enum compression c, const char *out, struct err *e)
+static int write_content(const struct convert_job *j, const struct output *f, enum compression c, const char *out,
+                         struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
     const struct buf *b = c == COMPRESS_NONE ? &plain : &packed;
-    int r = prepare(j, f, e);
+    int r = f->write(j, &plain, e);
 
-    if (r == 0)
-        r = f->write(j, &plain, e);
     if (r == 0 && c != COMPRESS_NONE)
         r = compress_deflate(c, 0, plain.p, plain.n, &packed, e);
     return r < 0 ? r : fd_write_file(out, b->p, b->n, e);
+}
+
+/* Writes the content of j; its batch may be replaced. */
+static int write_job(struct convert_job *j, const struct output *f, enum compression c, const char *out, struct err *e)
+{
+    int r = prepare(j, f, e);
+
+    return r < 0 ? r : write_content(j, f, c, out, e);
 }
 
 /* The output requested by the options and the name of OUT. */
@@ -344,6 +355,16 @@ static void path_of_type(const char *path, const struct output *f, struct str ty
     snprintf(ret, size, "%.*s.%.*s%.*s", STR_FMT(stem), STR_FMT(type), (int) (name.n - stem.n), name.p + stem.n);
 }
 
+static int write_together(const struct convert_job *j, const struct output *f, enum compression c,
+                          const struct convert_files *files, struct err *e)
+{
+    int r = write_content(j, f, c, files->path, e);
+
+    if (r == 0 && files->wrote)
+        files->wrote(files->ctx, files->path);
+    return r;
+}
+
 /* Writes each profile into a file of its own: first into the file that is named. */
 static int write_each(struct convert_job *j, const struct output *f, enum compression c,
                       const struct convert_files *files, struct err *e)
@@ -354,6 +375,9 @@ static int write_each(struct convert_job *j, const struct output *f, enum compre
 
     if (r < 0)
         return r;
+    if ((f->write == write_html || f->write == write_svg) && convert_shows_together(joined))
+        return write_together(&(struct convert_job){.o = j->o, .in = j->in, .b = joined, .together = true}, f, c, files,
+                              e);
     for (uint32_t i = 0; i < joined->n_profiles; i++)
         if (str_is(batch_string(joined, joined->profiles[i].types[joined->profiles[i].n_types - 1].type), files->first))
             first = i;

@@ -29,7 +29,7 @@ struct dump_arguments {
 static const struct arg args[] = {
     {0, "json", ARG_FLAG, offsetof(struct dump_arguments, json), NULL, "print one JSON object"},
     {0, "nonblocking", ARG_FLAG, offsetof(struct dump_arguments, nonblocking), NULL,
-     "do not stop the process: only Python frames and goroutines, which may be inconsistent"},
+     "do not stop the process: only Python frames, goroutines and Java threads; the first two may be inconsistent"},
     {0, "python", ARG_FLAG, offsetof(struct dump_arguments, no_native), NULL,
      "only the Python frames of threads that run Python"},
     {0, "no-lines", ARG_FLAG, offsetof(struct dump_arguments, no_lines), NULL,
@@ -296,17 +296,23 @@ static void put_wait(struct buf *b, int64_t ns)
 
 static void put_task_text(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_task *t)
 {
-    bool is_go = s->process->lang && !s->process->lang->are_tasks_threads;
+    bool is_python = s->process->lang && s->process->lang->are_tasks_threads;
 
-    buf_printf(b, is_go ? "\n%s %" PRIu64 : "\n%s 0x%" PRIx64, s->task_word, t->id);
+    buf_printf(b, "\n%s", s->task_word);
+    if (is_python || t->id)
+        buf_printf(b, is_python ? " 0x%" PRIx64 : " %" PRIu64, t->id);
+    if (t->name.n)
+        buf_printf(b, " \"%.*s\"", STR_FMT(t->name));
     if (t->state.n)
         buf_printf(b, ", %.*s", STR_FMT(t->state));
     put_wait(b, t->wait_ns);
+    if (t->apart && t->tid)
+        buf_printf(b, ", thread %d", t->tid);
     if (t->is_system)
         buf_puts(b, ", of the runtime");
     buf_putc(b, '\n');
     put_stack_text(b, s, a, &t->stack);
-    if (is_go && !t->stack.whole && t->stack.n_frames)
+    if (!is_python && !t->stack.whole && t->stack.n_frames)
         buf_puts(b, "  [truncated]\n");
 }
 
@@ -324,13 +330,20 @@ static void print_text(struct buf *b, const struct dump *s, const struct answers
         put_thread_text(b, s, a, &s->threads[i]);
     for (int system = 0; system < 2; system++)
         for (uint32_t i = 0; i < s->n_tasks; i++)
-            if (!s->tasks[i].tid && s->tasks[i].is_system == system)
+            if ((!s->tasks[i].tid || s->tasks[i].apart) && s->tasks[i].is_system == system)
                 put_task_text(b, s, a, &s->tasks[i]);
     if (s->tasks_left_out)
         buf_printf(b, "\n%" PRIu64 " more %ss are not shown\n", s->tasks_left_out, s->task_word);
 }
 
 /* --- JSON --- */
+/* "java_thread" */
+static void put_json_word(struct buf *b, const char *word)
+{
+    for (; *word; word++)
+        buf_putc(b, *word == ' ' ? '_' : (char) (*word | 0x20));
+}
+
 static void put_stack_json(struct buf *b, const struct dump *s, const struct answers *a, const struct dump_stack *t)
 {
     uint32_t number = 0;
@@ -354,8 +367,11 @@ static void put_thread_json(struct buf *b, const struct dump *s, const struct an
     buf_printf(b, "{\"tid\":%d,\"name\":", t->tid);
     json_put_str(b, str_from(t->name));
     buf_printf(b, ",\"state\":\"%c\"", t->state);
-    if (t->task_id)
-        buf_printf(b, ",\"%s\":%" PRIu64, s->task_word, t->task_id);
+    if (t->task_id) {
+        buf_puts(b, ",\"");
+        put_json_word(b, s->task_word);
+        buf_printf(b, "\":%" PRIu64, t->task_id);
+    }
     put_stack_json(b, s, a, &t->stack);
 }
 
@@ -363,6 +379,10 @@ static void put_task_json(struct buf *b, const struct dump *s, const struct answ
 {
     buf_printf(b, "{\"id\":%" PRIu64 ",\"state\":", t->id);
     json_put_str(b, t->state);
+    if (t->name.n) {
+        buf_puts(b, ",\"name\":");
+        json_put_str(b, t->name);
+    }
     if (t->wait_ns >= 0)
         buf_printf(b, ",\"wait_ns\":%" PRId64, t->wait_ns);
     if (t->tid)
@@ -370,6 +390,13 @@ static void put_task_json(struct buf *b, const struct dump *s, const struct answ
     if (t->is_system)
         buf_puts(b, ",\"system\":true");
     put_stack_json(b, s, a, &t->stack);
+}
+
+static void put_tasks_key(struct buf *b, const struct dump *s)
+{
+    buf_puts(b, "],\"");
+    put_json_word(b, s->task_word);
+    buf_puts(b, "s\":[");
 }
 
 /* Tasks are in an array of their name; Python's threads are in that of the threads. */
@@ -385,7 +412,7 @@ static void print_json(struct buf *b, const struct dump *s, const struct answers
         put_thread_json(b, s, a, &s->threads[i]);
     }
     if (s->task_word && !as_threads)
-        buf_printf(b, "],\"%ss\":[", s->task_word);
+        put_tasks_key(b, s);
     for (uint32_t i = 0; i < s->n_tasks; i++) {
         buf_puts(b, i ? "," : "");
         put_task_json(b, s, a, &s->tasks[i]);
@@ -435,7 +462,8 @@ static int run(int argc, char **argv)
         fputs(
             "usage: wick dump [OPTION...] PID\n\n"
             "Prints the current stack of every thread of a process: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14)\n"
-            "with line numbers; of a Go program also every goroutine, with its state and how long it has been waiting.\n"
+            "with line numbers; of a Go program also every goroutine, with its state and how long it has been waiting;\n"
+            "of a Java program its threads, which it is asked for as jstack does.\n"
             "The process is stopped for a few milliseconds and needs no preparation.\n\n",
             stdout);
         args_help(args, stdout);

@@ -6,12 +6,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/agent.h"
+#include "agent/debug_file.h"
 #include "agent/filter.h"
+#include "agent/names.h"
 #include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -20,16 +23,18 @@
 #include "cli/paths.h"
 #include "cli/record_report.h"
 #include "conf/args.h"
+#include "host/debug_fetch.h"
+#include "host/name_hint.h"
 #include "host/watch.h"
 #include "model/batch.h"
 #include "model/symbolizer.h"
 #include "proc/proc_children.h"
 
-enum { PIDS_MAX = 4096 };
+enum { PIDS_MAX = 4096, HINTS_MAX = 3 };
 
 struct record_options {
     struct watch_options watch;
-    const char *output, *html, *stats;
+    const char *output, *html, *stats, *debuginfod;
     int64_t duration;
     bool all, no_children, top, shell, quiet, help;
 };
@@ -39,16 +44,22 @@ static const struct arg record_args[] = {
     {'a', "all", ARG_FLAG, offsetof(struct record_options, all), NULL, "all processes of this machine"},
     {0, "no-children", ARG_FLAG, offsetof(struct record_options, no_children), NULL,
      "with -p: omit child processes, those that run already and those that are started later"},
+    {'e', "event", ARG_STRING, offsetof(struct record_options, watch.events), "EVENTS",
+     "sample by events instead of the clock: cycles, instructions, cache-misses, branch-misses, page-faults, …, named as in "
+     "perf; several: cycles,cache-misses; /N: every N-th event"},
     {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
      "duration (default: until CMD ends, else 30s)"},
     {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
      "output file; the extension selects the format: .pb.gz (pprof), .otlp, .json, .folded, .html, .svg, .speedscope.json (default wick.pb.gz); -: pprof "
-     "to stdout; of two types, the second goes into a file of its own"},
+     "to stdout; of two types, the second goes into a file of its own; a flame graph (.html, .svg) shows cpu and offcpu "
+     "side by side"},
     {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "write a flame graph to this file"},
     {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL,
      "print the 30 functions that used the most CPU time"},
     {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL,
      "open the profile in pprof's interactive shell"},
+    {0, "debuginfod", ARG_STRING, offsetof(struct record_options, debuginfod), "URL",
+     "fetch debug information that is missing from this server (default: $DEBUGINFOD_URLS)"},
     {0, "stats", ARG_STRING, offsetof(struct record_options, stats), "FILE", "write what sampling cost as JSON"},
     {'q', "quiet", ARG_FLAG, offsetof(struct record_options, quiet), NULL, "print no progress messages"},
     {'h', "help", ARG_FLAG, offsetof(struct record_options, help), NULL, "show this help"},
@@ -61,6 +72,7 @@ struct recording {
     struct watch_command command;
     int signal_fd;
     int64_t begin;
+    struct perf_events events; /* -e */
     pid_t pids[PIDS_MAX];
     size_t n_pids;
     bool command_ended, live;
@@ -166,6 +178,38 @@ static void tell_names(struct recording *c)
                 100.0 * (double) n.stacks_whole / (double) MAX(n.stacks_whole + n.stacks_cut, 1u));
 }
 
+/* The files with the most functions that have no names, and what helps. */
+static void tell_what_helps(struct recording *c)
+{
+    struct objects *objects = agent_objects(c->agent);
+    struct agent_counts n;
+    size_t at = 0, all, told = 0;
+    struct object *o;
+
+    agent_counts(c->agent, &n);
+    if (c->o.quiet || c->o.watch.no_names)
+        return;
+    while (told < HINTS_MAX && (o = debug_file_next_missing(objects, &at))) {
+        _cleanup_(buf_done) struct buf hint = BUF_INIT;
+        size_t missing = object_names_missing(o, &all);
+
+        if (missing * 10 < n.frames)
+            continue;
+        name_hint("/", o->path, &hint);
+        fprintf(stderr, "wick: %zu of %zu addresses in %s have no name: %.*s\n", missing, all, o->path,
+                STR_FMT(buf_str(&hint)));
+        told++;
+    }
+}
+
+static void tell_fetched(void *ctx, const char *message)
+{
+    const struct recording *c = ctx;
+
+    if (!c->o.quiet)
+        fprintf(stderr, "%swick: %s\n", c->live ? "\r\033[K" : "", message);
+}
+
 static void tell_wrote(void *ctx, const char *path)
 {
     const struct recording *c = ctx;
@@ -181,6 +225,8 @@ static void tell_wrote(void *ctx, const char *path)
 /* The type that the user named first: its profile goes into the file that is named. */
 static const char *first_type(const struct recording *c)
 {
+    if (c->o.watch.events && !c->o.watch.types)
+        return c->events.v[0].name;
     return c->o.watch.types && strncmp(c->o.watch.types, "off", 3) == 0 ? "off_cpu" : "cpu";
 }
 
@@ -219,16 +265,23 @@ static int write_stats(struct recording *c, struct err *e)
 static int finish(struct recording *c, const char *title, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    int r = agent_take(c->agent, &b, e);
+    const char *urls = c->o.debuginfod ? c->o.debuginfod : getenv("DEBUGINFOD_URLS");
+    int r;
 
+    if (!c->o.watch.no_names)
+        debug_fetch_missing(&(struct debug_fetch){urls, tell_fetched, c}, agent_objects(c->agent));
+    r = agent_take(c->agent, &b, e);
     tell(c, true);
     if (r == 0)
         r = write_stats(c, e);
     if (r < 0)
         return r;
     if (!b)
-        return err_set(e, -ENODATA, "no samples: the sampled processes used no CPU time");
+        return err_set(e, -ENODATA,
+                       c->events.n ? "no samples: the sampled processes caused no such event"
+                                   : "no samples: the sampled processes used no CPU time");
     tell_names(c);
+    tell_what_helps(c);
     return hand_out(c, b, title, e);
 }
 
@@ -291,6 +344,8 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
 
     if (r < 0)
         return r;
+    c->events = options.events;
+    debug_fetch_use_cache();
     options.pprof = true;
     options.ranges = c->o.output ? convert_output_is_pprof(c->o.output) : c->o.shell;
     options.symbolizer = symbolizer;

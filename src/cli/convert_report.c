@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/mem.h"
 #include "codec/input.h"
 #include "model/convert.h"
 #include "report/flame_svg.h"
@@ -78,6 +79,72 @@ int convert_svg(const struct batch *b, const struct profile *p, uint32_t type, c
     small->type = batch_string(b, p->types[type].type);
     small->unit = batch_string(b, p->types[type].unit);
     return svg_flame(small, gopath_base(str_from(title)), out, e);
+}
+
+static struct str type_of(const struct batch *b, const struct profile *p)
+{
+    return batch_string(b, p->types[p->n_types - 1].type);
+}
+
+bool convert_shows_together(const struct batch *b)
+{
+    for (uint32_t i = 0; i < b->n_profiles; i++)
+        if (!str_is(type_of(b, &b->profiles[i]), "cpu") && !str_is(type_of(b, &b->profiles[i]), "off_cpu"))
+            return false;
+    return b->n_profiles == 2;
+}
+
+/* Adds the tree as a child of t's root. */
+static int graft(struct tree *t, const struct tree *from, struct str name)
+{
+    struct frame top = {.function = name};
+    uint32_t *nodes = mem_zalloc_array(from->n_nodes, sizeof *nodes), frame = tree_frame(t, &top);
+    int r = 0;
+
+    if (!nodes || frame == TREE_NONE) {
+        mem_free(nodes);
+        return -ENOMEM;
+    }
+    nodes[0] = tree_child(t, 0, frame);
+    for (uint32_t i = 0; i < from->n_nodes && r == 0; i++) {
+        if (i)
+            frame = tree_frame(t, &from->frames[from->frame[i]]);
+        if (i && frame != TREE_NONE)
+            nodes[i] = tree_child(t, nodes[from->parent[i]], frame);
+        if (frame == TREE_NONE || nodes[i] == TREE_NONE)
+            r = -ENOMEM;
+        else
+            tree_add(t, nodes[i], 0, from->self[0][i]);
+    }
+    mem_free(nodes);
+    return r;
+}
+
+int convert_together(const struct batch *b, const char *title, bool svg, struct buf *out, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *t = NULL, *small = NULL;
+    int r = tree_new(1, 0, &t);
+
+    for (uint32_t i = 0; i < b->n_profiles && r >= 0; i++) {
+        const struct profile *p = &b->profiles[i];
+        _cleanup_(tree_freep) struct tree *one = NULL;
+
+        r = tree_new(1, 0, &one);
+        if (r >= 0)
+            r = convert_to_tree(b, p, p->n_types - 1, BY_FUNCTION, false, one, 0);
+        if (r >= 0)
+            r = graft(t, one, str_is(type_of(b, p), "cpu") ? STR("on CPU") : STR("off CPU"));
+    }
+    if (r < 0)
+        return r;
+    tree_sum_up(t);
+    r = tree_prune(t, &(struct tree_prune){.max_nodes = svg ? SVG_NODES_MAX : HTML_NODES_MAX}, &small);
+    if (r < 0)
+        return r;
+    small->type = STR("time");
+    small->unit = STR("nanoseconds");
+    return svg ? svg_flame(small, gopath_base(str_from(title)), out, e)
+               : html_flame(small, gopath_base(str_from(title)), out, e);
 }
 
 int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, struct buf *out, struct err *e)

@@ -14,6 +14,10 @@ int convert_html(const struct batch *b, const struct profile *p, uint32_t type, 
 /* The same as a static SVG file. */
 int convert_svg(const struct batch *b, const struct profile *p, uint32_t type, const char *title, struct buf *out,
                 struct err *e);
+/* Whether the two profiles of b are CPU time and off-CPU time: their sum is the time that the threads existed. */
+bool convert_shows_together(const struct batch *b);
+/* One flame graph of both, each below a frame that says what it is. */
+int convert_together(const struct batch *b, const char *title, bool svg, struct buf *out, struct err *e);
 int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, struct buf *out, struct err *e);
 
 #endif

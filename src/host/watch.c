@@ -31,7 +31,7 @@ static int add_rules(struct filter *f, const struct arg_list *l, bool include, s
 
 static int parse_types(const char *text, struct agent_options *o, struct err *e)
 {
-    struct str rest = str_from(text ? text : "cpu");
+    struct str rest = str_from(text ? text : o->events.n ? "" : "cpu");
 
     o->no_cpu = true;
     while (rest.n) {
@@ -64,6 +64,8 @@ static int parse_words(const struct watch_options *w, struct agent_options *o, s
         o->via = AGENT_VIA_OLD_BPF;
     else if (w->via)
         return err_set(e, -EINVAL, "--via: '%s' is not bpf, old-bpf or perf", w->via);
+    if (w->events && perf_events_parse(w->events, &o->events, e) < 0)
+        return -EINVAL;
     return parse_types(w->types, o, e);
 }
 

@@ -15,7 +15,7 @@ enum { WATCH_RATE_MAX = 10000 };
 
 struct watch_options {
     struct arg_list pids, include, exclude, rename;
-    const char *types, *unwind, *via;
+    const char *types, *events, *unwind, *via;
     int64_t rate, threshold;
     bool no_kernel, no_names, no_lines, jcmd;
 };

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,12 +14,12 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/fd.h"
 
-enum { TRIES = 100, TRY_MS = 50, ANSWER_MAX = 4096 };
+enum { TRIES = 100, TRY_MS = 50, ANSWER_MAX = 64 << 20, REQUEST_SECONDS = 30 };
 
 /* The pid inside of the process's innermost namespace, and whether SIGQUIT is handled: without a handler it would end
  * the program. */
@@ -99,14 +100,12 @@ static int open_socket(int pid, int inner, const char *socket_path)
     return r;
 }
 
-int java_attach_perfmap(int pid, struct err *e)
+/* The socket that takes commands. */
+static int open_commands(int pid, struct err *e)
 {
-    static const char request[] = "1\0jcmd\0Compiler.perfmap\0\0"; /* and the zero of the string */
-    _cleanup_(fd_closep) int fd = -1;
-    char path[96], answer[ANSWER_MAX];
+    char path[96];
     bool catches = false;
     int inner, r = read_status(pid, &inner, &catches);
-    ssize_t n;
 
     if (r < 0)
         return err_set(e, r, "cannot read the status of process %d: %m", pid);
@@ -116,13 +115,93 @@ int java_attach_perfmap(int pid, struct err *e)
         if (r < 0)
             return err_set(e, r, "process %d does not open its socket for commands: %m", pid);
     }
-    fd = connect_to(path);
+    r = connect_to(path);
+    return r < 0 ? err_set(e, r, "cannot connect to the Java process %d: %m", pid) : r;
+}
+
+/* Sends a request of n bytes and appends the text of the answer. */
+static int ask(int pid, const char *request, size_t n, struct buf *out, struct err *e)
+{
+    _cleanup_(fd_closep) int fd = open_commands(pid, e);
+    _cleanup_(buf_done) struct buf answer = BUF_INIT;
+    int r;
+
     if (fd < 0)
-        return err_set(e, fd, "cannot connect to the Java process %d: %m", pid);
-    if (send(fd, request, sizeof request, MSG_NOSIGNAL) != (ssize_t) sizeof request)
+        return fd;
+    if (send(fd, request, n, MSG_NOSIGNAL) != (ssize_t) n)
         return err_set(e, -EIO, "cannot send a command to the Java process %d", pid);
-    n = recv(fd, answer, sizeof answer - 1, MSG_WAITALL);
-    if (n < 2 || answer[0] != '0' || answer[1] != '\n')
-        return err_set(e, -EPROTO, "the Java process %d refused the command Compiler.perfmap", pid);
+    r = fd_read_all(fd, ANSWER_MAX, &answer);
+    if (r < 0)
+        return err_set(e, r, "the Java process %d does not answer: %m", pid);
+    if (!str_starts(buf_str(&answer), STR("0\n")))
+        return err_set(e, -EPROTO, "the Java process %d refused the command", pid);
+    buf_put_str(out, str_slice(buf_str(&answer), 2, (uint32_t) answer.n));
+    return buf_error(out);
+}
+
+int java_attach_perfmap(int pid, struct err *e)
+{
+    static const char request[] = "1\0jcmd\0Compiler.perfmap\0\0"; /* and the zero of the string */
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+
+    return ask(pid, request, sizeof request, &text, e);
+}
+
+int java_attach_become_owner(int pid)
+{
+    char path[32];
+    struct stat st;
+
+    snprintf(path, sizeof path, "/proc/%d", pid);
+    if (stat(path, &st) < 0)
+        return -errno;
+    if (st.st_uid != geteuid() && (setgroups(0, NULL) < 0 || setresgid(st.st_gid, st.st_gid, st.st_gid) < 0 ||
+                                   setresuid(st.st_uid, st.st_uid, st.st_uid) < 0))
+        return -errno;
     return 0;
+}
+
+/* The child's part of java_attach_threads(): the first byte says whether it succeeded, text or error message follow. */
+static void answer_threads(int pid, int fd)
+{
+    static const char request[] = "1\0threaddump\0\0\0";
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct err e = {0};
+    int r = java_attach_become_owner(pid);
+
+    alarm(REQUEST_SECONDS);
+    r = r < 0 ? err_set(&e, r, "cannot become the user of process %d: %m", pid)
+              : ask(pid, request, sizeof request, &text, &e);
+    if (fd_write_all(fd, r < 0 ? "1" : "0", 1) == 0 && r < 0)
+        fd_write_all(fd, e.message, strlen(e.message));
+    else
+        fd_write_all(fd, text.p, text.n);
+}
+
+int java_attach_threads(int pid, struct buf *out, struct err *e)
+{
+    _cleanup_(buf_done) struct buf answer = BUF_INIT;
+    struct str text;
+    int fds[2], r;
+    pid_t child;
+
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return err_set(e, -errno, "cannot create a pipe: %m");
+    child = fork();
+    if (child == 0) {
+        answer_threads(pid, fds[1]);
+        _exit(0);
+    }
+    fd_close(fds[1]);
+    r = child < 0 ? -errno : fd_read_all(fds[0], ANSWER_MAX, &answer);
+    fd_close(fds[0]);
+    while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+        ;
+    text = buf_str(&answer);
+    if (r < 0 || !text.n)
+        return err_set(e, r < 0 ? r : -EPROTO, "the Java process %d was not asked for its threads", pid);
+    if (text.p[0] != '0')
+        return err_set(e, -EPROTO, "%.*s", STR_FMT(str_slice(text, 1, text.n)));
+    buf_put_str(out, str_slice(text, 1, text.n));
+    return buf_error(out);
 }

@@ -273,6 +273,25 @@ def test_filters(tmp_path):
             p.wait()
 
 
+@pytest.mark.parametrize("all_processes", [False, True])
+def test_rules_judge_a_program_after_exec(tmp_path, all_processes):
+    """A shell that is left out becomes a program that is not: its pid is the same."""
+    exe = build(tmp_path, "chain.c", "after_exec", *NO_FP)
+    spin = ["sh", "-c", f"i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; exec {exe} 5 {30 if all_processes else 1}"]
+    if not all_processes:
+        rows, _ = record(tmp_path, "--exclude", "name=sh", "--", *spin)
+        assert any("leaf" in s for s, _ in rows)
+        return
+    with agent_to_file(tmp_path, "-F", 199, "--interval", "500ms", "--exclude", "name=sh") as (out, agent):
+        wait_for(lambda: is_sampling(agent.pid))
+        p = subprocess.Popen(spin, stdout=subprocess.DEVNULL)
+        try:
+            wait_for(lambda: '"after_exec"' in out.read_text() if out.exists() else False)
+        finally:
+            p.kill()
+            p.wait()
+
+
 def test_top(tmp_path):
     exe = build(tmp_path, "chain.c", "top_chain", *NO_FP)
     p = subprocess.Popen([exe, "5", "30"], stdout=subprocess.DEVNULL)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 
 import pythons
 from agent_tools import GO_LEAF
-from wick_tools import WICK, wait_for
+from wick_tools import WICK, need, wait_for
 
 PYTHONS = pythons.found()
 
@@ -556,3 +557,49 @@ def test_errors():
     finally:
         p.kill()
         p.wait()
+
+
+JAVA = """
+public class Shop {
+    static final Object lock = new Object();
+    static void waits() { synchronized (lock) { try { lock.wait(); } catch (InterruptedException e) { } } }
+    public static void main(String[] a) throws Exception {
+        Thread t = new Thread(Shop::waits, "orders, a \\"long\\" name");
+        t.setDaemon(true);
+        t.start();
+        System.out.println("ready");
+        Thread.sleep(600000);
+    }
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", [None, "nobody"])
+def test_java_threads(tmp_path, user):
+    """With the names, states and frames that Java gives them; also of another user's program, which answers only its own user."""
+    need("javac", "java")
+    if user and os.geteuid() != 0:
+        pytest.skip("not root")
+    source = Path(tempfile.mkdtemp())  # below /tmp: another user must be able to read it
+    try:
+        source.chmod(0o755)
+        (source / "Shop.java").write_text(JAVA)
+        subprocess.run(["javac", "-d", source, source / "Shop.java"], check=True)
+        p = subprocess.Popen(["java", "-cp", source, "Shop"], stdout=subprocess.PIPE, text=True, user=user, cwd="/")
+        try:
+            assert p.stdout.readline() == "ready\n"
+            d = json.loads(subprocess.run([WICK, "dump", "--json", str(p.pid)], capture_output=True, text=True, check=True, timeout=120).stdout)
+            threads = {t["name"]: t for t in d["java_threads"]}
+            main, orders = threads["main"], threads['orders, a "long" name']
+            assert [f["function"] for f in main["frames"]] == ["java.lang.Thread.sleep", "Shop.main"]
+            assert main["frames"][-1]["file"] == "Shop.java" and main["frames"][-1]["line"] == 10
+            assert [f["function"] for f in orders["frames"]].count("Shop.waits") == 1
+            assert orders["state"].startswith("WAITING") and main["state"].startswith("TIMED_WAITING")
+            assert main["tid"] in [t["tid"] for t in d["threads"]] and "OpenJDK" in d["runtime"]
+            assert p.poll() is None
+        finally:
+            p.kill()
+            p.wait()
+    finally:
+        shutil.rmtree(source)

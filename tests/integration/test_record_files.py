@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of `wick record`, as Go's pprof reads them: mappings, names, inlined calls, source and instructions."""
+import http.server
+import os
 import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 import urllib.request
 import xml.etree.ElementTree
@@ -256,3 +259,66 @@ def test_names_have_no_versions(tmp_path, via):
     p = subprocess.run([WICK, "record", "-q", "--via", via, "-F", "997", "-o", out, "--", tmp_path / "m"], capture_output=True, text=True, timeout=120)
     assert p.returncode == 0, p.stderr
     assert re.search(r";spin(_old)?[; ]", out.read_text()) and "@" not in out.read_text(), out.read_text()
+
+
+def frames_of_svg(path):
+    svg = "{http://www.w3.org/2000/svg}"
+    return [g.find(svg + "title").text.rsplit(" (", 1)[0] for g in xml.etree.ElementTree.parse(path).getroot().iter(svg + "g")]
+
+
+def test_cpu_and_waits_in_one_picture(tmp_path):
+    """Both types are times: a flame graph of both has one half for each."""
+    out = tmp_path / "x.svg"
+    p = subprocess.run([WICK, "record", "-F", "999", "-t", "cpu,offcpu", "-o", out, "--html", tmp_path / "x.html", "--", "sh", "-c",
+                        "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; sleep 0.3; true"], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
+    names = frames_of_svg(out)
+    assert {"on CPU", "off CPU"} <= set(names), names
+    page = (tmp_path / "x.html").read_text()
+    assert "on CPU" in page and "off CPU" in page
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["x.html", "x.svg"]
+
+
+@pytest.fixture
+def stripped(tmp_path):
+    """A program without names, and its debug file under its build id, as a debuginfod server has it."""
+    exe, folder = build(tmp_path, "chain.c", "nameless", "-O1", "-g", "-fno-omit-frame-pointer"), tmp_path / "buildid"
+    build_id = re.search(r"Build ID: (\w+)", run("readelf", "-n", exe).stdout)[1]
+    (folder / build_id).mkdir(parents=True)
+    run("objcopy", "--only-keep-debug", exe, folder / build_id / "debuginfo")
+    run("strip", exe)
+    return exe
+
+
+def record_stripped(exe, tmp_path, *options, **env):
+    return subprocess.run([WICK, "record", "-F", "999", *options, "-o", tmp_path / "x.folded", "--", exe, "5", "1"],
+                          capture_output=True, text=True, timeout=60, env={**os.environ, **env})
+
+
+def test_few_names_come_with_what_helps(stripped, tmp_path):
+    p = record_stripped(stripped, tmp_path, DEBUGINFOD_URLS="")
+    assert p.returncode == 0 and re.search(r"addresses in \S*nameless have no name: it belongs to no package: build it with -g", p.stderr), \
+        p.stderr
+
+
+def test_debuginfod(stripped, tmp_path):
+    """What is missing is fetched, once: the second time the cache has it, and the server is gone."""
+    cache, asked = tmp_path / "cache", []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=tmp_path)
+
+        def log_message(self, *args):
+            asked.append(self.path)
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/"
+    for urls in (url, "http://127.0.0.1:1"):
+        p = record_stripped(stripped, tmp_path, "--debuginfod", urls, DEBUGINFOD_CACHE_PATH=str(cache))
+        assert p.returncode == 0, p.stderr
+        assert "main;" in (tmp_path / "x.folded").read_text() and ";leaf " in (tmp_path / "x.folded").read_text(), p.stderr
+        assert not re.search(r"\S*nameless have no name", p.stderr), p.stderr
+        server.shutdown()
+    assert asked and (cache / asked[0].split("/")[-2] / "debuginfo").exists()

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -289,14 +290,18 @@ public class T {
 
 
 @pytest.mark.slow
-def test_jcmd(tmp_path):
-    """--jcmd: a running Java program is asked for the names of its code, again until they are there."""
+@pytest.mark.parametrize("user", [None, "nobody"])
+def test_jcmd(tmp_path, user):
+    """--jcmd: a running Java program is asked for the names of its code, as its own user, again until they are there."""
     needs_bpf()
     if not shutil.which("javac"):
         pytest.skip("no javac")
-    (tmp_path / "T.java").write_text(JAVA)
-    subprocess.run(["javac", "-d", tmp_path, tmp_path / "T.java"], check=True)
-    p = subprocess.Popen(["java", "-XX:+PreserveFramePointer", "-cp", tmp_path, "T", tmp_path / "done"], stdout=subprocess.DEVNULL)
+    folder = Path(tempfile.mkdtemp())  # below /tmp: another user must be able to read it
+    folder.chmod(0o755)
+    (folder / "T.java").write_text(JAVA)
+    subprocess.run(["javac", "-d", folder, folder / "T.java"], check=True)
+    p = subprocess.Popen(["java", "-XX:+PreserveFramePointer", "-cp", folder, "T", folder / "done"], stdout=subprocess.DEVNULL, user=user,
+                         cwd="/")
     try:
         out = tmp_path / "x.folded"
         subprocess.run([WICK, "record", "-q", "--jcmd", "-F", "99", "-d", "10s", "-o", out, "-p", str(p.pid)], check=True, timeout=120)
@@ -306,3 +311,4 @@ def test_jcmd(tmp_path):
         p.kill()
         p.wait()
         Path(f"/tmp/perf-{p.pid}.map").unlink(missing_ok=True)
+        shutil.rmtree(folder)

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,6 +170,37 @@ static void test_mappings(void)
     mem_free(q.mappings);
 }
 
+/* --- images --- */
+static void count_exec(void *arg, const struct process *before)
+{
+    *(uint32_t *) arg += before->pid;
+}
+
+static void test_images(void)
+{
+    struct objects *objects = NULL;
+    struct processes *s = NULL;
+    uint32_t pids = 0;
+    struct process *p;
+
+    ok(objects_new(1 << 20, NULL, &objects) == 0 && processes_new(objects, &s) == 0);
+    processes_watch_exec(s, count_exec, &pids);
+    processes_fork(s, 40, 7, 1000);
+    processes_exec(s, 40, "made", 2000);
+    eq_int(pids, 40);
+    p = processes_find(s, 40, 1500);
+    ok(p && p->start_ns == 1000 && p->ppid == 7 && p->until_ns == 2000);
+    p = processes_find(s, 40, 2500);
+    ok(p && p->start_ns == 1000 && p->ppid == 7 && strcmp(p->comm, "made") == 0);
+    processes_exec(s, 41, "late", 2000); /* read before the record of its fork, which is in another CPU's buffer */
+    processes_fork(s, 41, 8, 1000);
+    p = processes_find(s, 41, 2500);
+    ok(p && p->start_ns == 1000 && p->ppid == 8 && strcmp(p->comm, "late") == 0);
+    eq_int(pids, 40);
+    processes_free(s);
+    objects_free(objects);
+}
+
 /* --- walking a copy --- */
 static const struct unwind_rule *by_address(void *arg, uint64_t address, uint32_t *ret_end)
 {
@@ -324,6 +356,7 @@ int main(void)
     tap_run(test_governor_memory);
     tap_run(test_filter);
     tap_run(test_mappings);
+    tap_run(test_images);
     tap_run(test_walk);
     tap_run(test_stacks);
     return tap_done();

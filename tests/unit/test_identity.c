@@ -179,6 +179,30 @@ static void test_sources(void)
     FILE_TEXT("proc/7/environ", "OTEL_RESOURCE_ATTRIBUTES=service.name=b\0OTEL_SERVICE_NAME=front\0");
     ok(read_tree(&a, NULL, NULL) == 0);
     eq_str(get(&a, "service.name"), STR("front"));
+    ok(!a.partial);
+    identity_attrs_done(&a);
+}
+
+/* In the middle of exec the kernel shows no command line and no environment; a moment later only the latter is missing. */
+static void test_in_exec(void)
+{
+    static const char environment[] = "OTEL_SERVICE_NAME=front", command[] = "/app/worker\0-v";
+    struct identity_attrs a;
+
+    FILE_TEXT("proc/7/environ", "");
+    FILE_TEXT("proc/7/cmdline", "");
+    ok(read_tree(&a, NULL, NULL) == 0);
+    ok(a.partial);
+    eq_str(get(&a, "service.name"), STR("jobs"));
+    identity_attrs_done(&a);
+    FILE_TEXT("proc/7/cmdline", command);
+    ok(read_tree(&a, NULL, NULL) == 0);
+    ok(a.partial);
+    identity_attrs_done(&a);
+    FILE_TEXT("proc/7/environ", environment);
+    ok(read_tree(&a, NULL, NULL) == 0);
+    ok(!a.partial);
+    eq_str(get(&a, "service.name"), STR("front"));
     identity_attrs_done(&a);
 }
 
@@ -413,7 +437,8 @@ static void test_jit_file(void)
     ok(system(command) == 0);
     ok(jit_names_read(proc, 7, &t, &e) == -EPERM); /* root's or anybody's file is not the process's own */
     snprintf(command, sizeof command,
-             "printf 'Name:\\tworker\\nUid:\\t0\\t%u\\t0\\t0\\nNSpid:\\t7\\t1\\n' > '%s/proc/7/status'", geteuid(), tree);
+             "printf 'Name:\\tworker\\nUid:\\t0\\t%u\\t0\\t0\\nNSpid:\\t7\\t1\\n' > '%s/proc/7/status'", geteuid(),
+             tree);
     ok(system(command) == 0);
     ok(jit_names_read(proc, 7, &t, &e) == 0);
     ok(addr_names_find(&t, 0x1f, &name, NULL) && str_is(name, "js"));
@@ -475,6 +500,7 @@ int main(void)
     tap_run(test_container_files);
     tap_run(test_sources);
     tap_torture_lax(torture, "an identity has what could be read");
+    tap_run(test_in_exec);
     tap_run(test_container);
     tap_run(test_rules);
     tap_run(test_context);

@@ -5,6 +5,7 @@
  *
  *   on_tick    the native walk; then, in a process with a language, a tail call to
  *   on_tick_NAME   the language's walk; it sends the sample
+ *   on_counted   as on_tick, for events such as cycles
  *   old_tick, old_tick_part, old_tick_NAME   the same if the kernel has no bpf_loop: a walk is done in parts
  *
  * If the tail call to a language fails, the sample is sent without the language's frames.
@@ -246,7 +247,7 @@ static __always_inline void send(struct agent_event *e, struct agent_stats *st)
 }
 
 /* bounded: kernels before 5.11 have no helper for a typed pointer to the current task. */
-static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct walk_state *w, bool bounded)
+static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct walk_state *w, __u32 kind, bool bounded)
 {
     __u64 now = bpf_ktime_get_ns(), id = current_pid_tgid();
     struct task_struct *task;
@@ -257,7 +258,7 @@ static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct w
     w->s = weight ? bpf_map_lookup_elem(&scratches, &zero) : NULL;
     if (!w->s)
         return false;
-    e = begin_event(w, AGENT_EVENT_CPU, id, now);
+    e = begin_event(w, kind, id, now);
     e->weight = weight;
     if ((__s64) ARCH_PC(&ctx->regs) < 0 && !control.no_kernel)
         kernel_frames(ctx, e, 0);
@@ -301,9 +302,26 @@ int on_tick(struct bpf_perf_event_data *ctx)
 {
     struct walk_state w = {};
 
-    if (!begin_tick(ctx, &w, false))
+    if (!begin_tick(ctx, &w, AGENT_EVENT_CPU, false))
         return 0;
     if (w.process && w.s->at.walks) /* the verifier does not know that one implies the other */
+        bpf_loop(AGENT_STEPS, one_frame, &w, 0);
+    if (w.lang)
+        bpf_tail_call(ctx, &tick_langs, w.lang->number);
+    end_tick(&w);
+    return 0;
+}
+
+/* The cookie is the number of the event. */
+SEC("perf_event")
+int on_counted(struct bpf_perf_event_data *ctx)
+{
+    struct walk_state w = {};
+
+    if (!begin_tick(ctx, &w, AGENT_EVENT_COUNTED + bpf_get_attach_cookie(ctx), false))
+        return 0;
+    w.s->event.value_ns = ctx->sample_period;
+    if (w.process && w.s->at.walks)
         bpf_loop(AGENT_STEPS, one_frame, &w, 0);
     if (w.lang)
         bpf_tail_call(ctx, &tick_langs, w.lang->number);
@@ -325,7 +343,7 @@ int old_tick(struct bpf_perf_event_data *ctx)
 {
     struct walk_state w = {};
 
-    if (begin_tick(ctx, &w, true))
+    if (begin_tick(ctx, &w, AGENT_EVENT_CPU, true))
         bpf_tail_call(ctx, &tick_parts, 0);
     return 0;
 }

@@ -121,7 +121,8 @@ enum agent_kind {
     AGENT_EVENT_STACK = 1, /* struct agent_stack; the others are struct agent_event */
     AGENT_EVENT_CPU,
     AGENT_EVENT_OFFCPU,
-    AGENT_EVENT_WAIT, /* the stack of a wait that has begun, ahead of the AGENT_EVENT_OFFCPU that refer to it */
+    AGENT_EVENT_WAIT,         /* the stack of a wait that has begun, ahead of the AGENT_EVENT_OFFCPU that refer to it */
+    AGENT_EVENT_COUNTED = 16, /* + the number of the event (perf_events.h); value_ns: events that it stands for */
 };
 
 enum {

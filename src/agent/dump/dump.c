@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "agent/dump/dump_java.h"
 #include "agent/dump/dump_stop.h"
 #include "agent/dump/dump_walk.h"
+#include "agent/java_names.h"
 #include "agent/lang/lang.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -273,8 +275,11 @@ static int take_running(struct taking *t, struct err *e)
     struct dump *s = t->s;
     const struct lang *lang = s->process->lang;
 
+    if (java_names_is_java(s->process))
+        return 0; /* it is asked later */
     if (!lang || !lang->tasks)
-        return err_set(e, -ENOTSUP, "process %d runs neither Python nor Go: it must be stopped to be dumped", s->pid);
+        return err_set(e, -ENOTSUP, "process %d runs neither Python, Go nor Java: it must be stopped to be dumped",
+                       s->pid);
     lang->look(s->process, &s->arena);
     return walk_tasks(t);
 }
@@ -312,6 +317,17 @@ static int find_process(struct dump *s, struct file_reader *reader, struct err *
     return 0;
 }
 
+/* A Java program is asked when it runs again. */
+static void take_java(struct dump *s)
+{
+    struct err e = {0};
+
+    if (!java_names_is_java(s->process) || dump_java_take(s, &e) == 0)
+        return;
+    if (!s->warning.n)
+        s->warning = str_from(arena_printf(&s->arena, "Java's threads are not shown: %s", err_message(&e, -EPROTO)));
+}
+
 static int take(struct taking *t, const struct dump_options *o, struct err *e)
 {
     struct dump *s = t->s;
@@ -345,8 +361,10 @@ static int take(struct taking *t, const struct dump_options *o, struct err *e)
     if (r < 0)
         return r;
     dump_names(s);
+    take_java(s);
     for (uint32_t i = 0; i < s->n_tasks; i++)
-        mark_system(&s->tasks[i]);
+        if (!s->tasks[i].apart)
+            mark_system(&s->tasks[i]);
     return 0;
 }
 

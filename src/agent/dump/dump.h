@@ -2,8 +2,8 @@
 /*
  * The current stacks of all threads of a process: the threads are stopped for some milliseconds (ptrace), their stacks
  * are walked with the same unwind tables as samples, the frames of a language (agent/lang) take the place of its
- * interpreter's, and the threads continue. Tasks of the language, Go's goroutines, are listed with the threads. The
- * process is not changed; the kernel restarts system calls that a stop interrupts, except for the few that signal(7)
+ * interpreter's, and the threads continue. Tasks of the language, Go's goroutines, are listed with the threads; a Java
+ * program is asked for its threads, as jstack does. The process is not changed; the kernel restarts system calls that a stop interrupts, except for the few that signal(7)
  * names (epoll_wait and others then return EINTR, as after SIGSTOP and SIGCONT).
  *
  * If the caller may not stop the process, or does not want to (nonblocking), only what the language knows is returned,
@@ -68,13 +68,15 @@ struct dump_thread {
     struct dump_stack stack;
 };
 
-/* A goroutine; or a Python thread, if the process was not stopped. */
+/* A goroutine; a thread of Java; or a Python thread, if the process was not stopped. */
 struct dump_task {
     uint64_t id;
     struct str state; /* "chan receive"; "": not known */
     int64_t wait_ns;  /* for how long it waits at least; -1: not known */
     int tid;          /* the thread that runs it; 0: none */
     bool is_system;   /* of the runtime itself */
+    bool apart;       /* its frames are not those of the thread that runs it: Java's, which are taken at another time */
+    struct str name;  /* of a Java thread */
     struct dump_stack stack;
 };
 
@@ -92,7 +94,7 @@ struct dump {
     struct dump_task *tasks;
     uint32_t n_tasks;
     uint64_t tasks_left_out; /* beyond DUMP_TASKS_MAX */
-    const char *task_word;   /* "goroutine"; NULL: there are no tasks */
+    const char *task_word;   /* "goroutine", "Java thread"; NULL: there are no tasks */
     struct str runtime;      /* "CPython 3.11.7", "go1.26.1"; empty for others */
     struct str warning;      /* what is missing and why; empty when nothing is */
     int64_t stopped_ns;      /* how long the process was stopped */
