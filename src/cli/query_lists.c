@@ -214,6 +214,57 @@ void page_services(struct page *p)
     page_table(p, &t);
 }
 
+static void put_deploy(struct page *p, struct text_table *t)
+{
+    int64_t first = 0, last = 0, since = 0;
+    struct str service = {0}, version = {0}, key;
+    bool latest = false;
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "service"))
+            service = json_str(&p->json);
+        else if (str_is(key, "version"))
+            version = json_str(&p->json);
+        else if (str_is(key, "first"))
+            first = json_i64(&p->json);
+        else if (str_is(key, "last"))
+            last = json_i64(&p->json);
+        else if (str_is(key, "since"))
+            since = json_i64(&p->json);
+        else if (str_is(key, "latest"))
+            latest = json_bool(&p->json);
+        else
+            json_skip(&p->json);
+    }
+    text_table_put(t, "%.*s", STR_FMT(service));
+    text_table_put(t, "%.*s", STR_FMT(version));
+    text_table_put(t, "%s", time_text(p, first, NS_PER_S));
+    text_table_put(t, "%s", time_text(p, since, NS_PER_S));
+    text_table_put(t, "%s", time_text(p, last, NS_PER_S));
+    text_table_put(t, "%s", latest ? "yes" : "");
+}
+
+void page_deploys(struct page *p)
+{
+    struct text_table t;
+    struct str key;
+
+    TABLE(&t, {"SERVICE", false}, {"VERSION", false}, {"FIRST", false}, {"SINCE", false}, {"LAST", false},
+          {"LATEST", false});
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "deploys")) {
+            json_begin_array(&p->json);
+            while (json_next_item(&p->json))
+                put_deploy(p, &t);
+        } else if (!page_common(p, key)) {
+            json_skip(&p->json);
+        }
+    }
+    page_table(p, &t);
+}
+
 void page_types(struct page *p)
 {
     struct text_table t;

@@ -44,6 +44,7 @@ void page_profiles(struct page *p);
 void page_spans(struct page *p);
 void page_series(struct page *p);
 void page_coverage(struct page *p);
+void page_deploys(struct page *p);
 void page_leaks(struct page *p);
 void page_symbols(struct page *p);
 

@@ -10,9 +10,12 @@
 #include "base/json.h"
 #include "model/semconv.h"
 #include "model/types.h"
+#include "query/query_deploys.h"
+#include "query/query_groups.h"
 #include "query/query_json.h"
 #include "query/tree_form.h"
 
+#define NODES_DEFAULT_TEXT "8192"
 enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, PROFILES_DEFAULT = 100, LEAKS_DEFAULT = 50, TEXT_MAX = 16000 };
 
 const struct answer_param answer_params[] = {
@@ -39,10 +42,11 @@ const struct answer_param answer_params[] = {
     {"limit", "maximum number of rows"},
     {"function", "exact name of a function"},
     {"file", "exact name of a file"},
-    {"step", "time between points: 15s, 1m; default: 1/60 of the range"},
+    {"step", "time between points: 15s, 1m; default: 1/60 of the range, and no less than the interval of the profiles"},
     {"format", "text: indented lines with shares instead of JSON"},
     {"group_by",
-     "names of labels or attributes joined by ',': one series per combination of values (labels lists them)"},
+     "names of labels or attributes joined by ',': one series per combination of values (labels lists them); flame: one "
+     "name, a branch per value"},
     {"label", "name of a label; lists its values instead of label names"},
     {"attributes",
      "labels: false lists only labels of series, which is quick; marked tells them apart: objects with name and "
@@ -188,6 +192,19 @@ static int compile_tree(struct answer_request *c, struct query **ret, struct err
     return r;
 }
 
+/* The tree of a selection, with a branch for each value of a label where group_by is given. */
+static int grouped_flame(struct answer_request *c, const struct query *q, struct tree **ret, struct err *e)
+{
+    struct query_params p = params(c);
+
+    p.by = param(c, "by");
+    if (!p.max_nodes.n)
+        p.max_nodes = STR(NODES_DEFAULT_TEXT);
+    if (q->is_diff)
+        return err_set(e, -EINVAL, "group_by: a comparison cannot be grouped");
+    return query_flame_by(c->store, &p, param(c, "group_by"), ret, &c->notes, e);
+}
+
 static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
@@ -195,8 +212,8 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = query_flame(c->store, q, &t, &c->notes, e);
-    if (r == 0 && !c->binary) /* the binary form has no field for it; clients ask `coverage` */
+        r = param(c, "group_by").n ? grouped_flame(c, q, &t, e) : query_flame(c->store, q, &t, &c->notes, e);
+    if (r == 0 && !(c->binary && q->q.n_zoom)) /* the UI has it from the whole tree */
         r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
 }
@@ -289,6 +306,30 @@ static int run_symbols(struct answer_request *c, struct buf *out, struct err *e)
 
 /* --- over time --- */
 
+/* Appends the interval of the profiles to the object at the end of out. */
+static void put_interval(struct buf *out, int64_t interval)
+{
+    if (interval <= 0 || buf_error(out) || !out->n)
+        return;
+    out->n--;
+    buf_printf(out, ",\"interval\":\"%lld\"}", (long long) interval);
+}
+
+static int run_deploys(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_deploys d;
+    int r = compile(c, &q, e);
+
+    if (r == 0)
+        r = query_deploys(c->store, q, &d, e);
+    if (r < 0)
+        return r;
+    query_deploys_json(out, &d);
+    query_deploys_done(&d);
+    return 0;
+}
+
 static int run_series(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
@@ -304,14 +345,18 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
             return err_prefix(e, r, "step: ");
     }
     if (r == 0)
+        r = query_interval(c->store, q, &p.interval, e);
+    if (r == 0)
         r = query_series(c->store, q, &p, &points, &c->notes, e);
     if (r < 0)
         return r;
     covered = arena_zalloc_array(c->arena, points.n_points + 1u, sizeof *covered);
     each = arena_zalloc_array(c->arena, (size_t) points.n_series * points.n_points + 1, sizeof *each);
     r = covered && each ? query_step_coverage(c->store, q, &points, covered, each, e) : -ENOMEM;
-    if (r == 0)
+    if (r == 0) {
         query_points_json(out, &points, covered, each, NULL);
+        put_interval(out, p.interval);
+    }
     store_points_done(&points);
     return r;
 }
@@ -489,7 +534,8 @@ static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 
 const struct question questions[] = {
     {"flame", "the merged call tree of a selection, or of two for a diff",
-     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines", "format"), true, true, true, run_flame},
+     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines", "group_by", "format"), true, true, true,
+     run_flame},
     {"top", "functions, files, lines, binaries or packages by value, or by change",
      PARAMS(FILTERS, "by", "sort", "limit"), true, true, false, run_top},
     {"callers", "callers and callees of a function", PARAMS(FILTERS, "function", "max_nodes", "format"), true, true,
@@ -501,6 +547,8 @@ const struct question questions[] = {
     {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series},
     {"coverage", "nanoseconds covered by the profiles of a selection; rates are per covered second", PARAMS(NULL), true,
      true, false, run_coverage},
+    {"deploys", "versions of services: when each was seen first and last, and since when it runs", PARAMS(NULL), true,
+     false, false, run_deploys},
     {"leaks", "stacks whose memory in use is growing", PARAMS("limit", "format"), true, false, false, run_leaks},
     {"profiles", "individual profiles in a time range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false,
      false, run_profiles},

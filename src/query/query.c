@@ -293,8 +293,8 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
 
     if (r < 0)
         return r;
-    if (sq.step <= 0)
-        sq.step = MAX(range / 60, NS_PER_S);
+    if (sq.step <= 0) /* a step shorter than the interval would have points without profiles between those with */
+        sq.step = MAX(MAX(range / 60, MIN(p->interval + p->interval / 2, range / 4)), NS_PER_S);
     if (range / sq.step > 20000)
         return err_set(e, -EINVAL, "step: too many points (%lld); the maximum is 20000", (long long) (range / sq.step));
     if (sq.n_by > STORE_BY_MAX)

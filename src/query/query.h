@@ -121,10 +121,14 @@ void query_binaries_done(struct query_binaries *b);
 
 /* --- over time --- */
 struct query_series_params {
-    int64_t step;        /* ns, 0 = a sixtieth of the range */
+    int64_t step;        /* ns, 0 = a sixtieth of the range, and no less than one and a half intervals */
+    int64_t interval;    /* ns between profiles (query_interval()), 0 = not known */
     struct str by;       /* label names joined by ',' */
     struct str function; /* only stacks that contain it */
 };
+/* The usual time from one profile of a series to the next, in ns; 0 when it is not known. Reads the end of the range only,
+ * so that the cost does not grow with the range. */
+int query_interval(struct store *s, const struct query *q, int64_t *ret, struct err *e);
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
                  struct store_notes *notes, struct err *e);
 

@@ -100,7 +100,7 @@ void tree_to_json(struct buf *out, const struct tree *t)
 
 /* --- binary --- */
 
-enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, FLAG_ALSO = 4, KIND_INLINED = 0x80 };
+enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, FLAG_ALSO = 4, FLAG_COVERAGE = 8, KIND_INLINED = 0x80 };
 
 /* The interned, NUL-terminated texts of the binary form. */
 struct texts {
@@ -233,6 +233,19 @@ static int put_frames(struct buf *out, const struct tree *t, struct texts *x, si
     return 0;
 }
 
+/* Appends the covered time and the sampling rates. Returns false when neither is known. */
+static bool put_coverage(struct buf *out, const struct tree *t, const struct store_notes *notes, size_t start)
+{
+    double v[4] = {(double) t->covered_ns[0], (double) t->covered_ns[1], notes ? notes->rate_min : 0,
+                   notes ? notes->rate_max : 0};
+
+    if (v[0] <= 0 && v[1] <= 0 && v[2] <= 0)
+        return false;
+    pad8(out, start);
+    buf_put(out, v, sizeof v);
+    return true;
+}
+
 int tree_to_binary(struct buf *out, const struct tree *t, const struct store_notes *notes)
 {
     _cleanup_(texts_done) struct texts x = {0};
@@ -265,6 +278,8 @@ int tree_to_binary(struct buf *out, const struct tree *t, const struct store_not
     if (notes && notes->also)
         head[5] |= FLAG_ALSO;
     buf_put(out, x.bytes.p, x.bytes.n);
+    if (put_coverage(out, t, notes, start))
+        head[5] |= FLAG_COVERAGE;
     if (buf_error(out))
         return buf_error(out);
     head[4] = (uint32_t) x.bytes.n;

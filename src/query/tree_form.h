@@ -12,7 +12,7 @@
  *       12     4  n_columns (1 or 2)
  *       16     4  bytes of the text section
  *       20     4  flags: 1 = something is folded, 2 = some edges are five-minute ones, 4 = CPU time of a second
- *                 source is not counted
+ *                 source is not counted, 8 = coverage and rate follow the text section
  *       24     4  pieces that could not be read and are missing
  *       28     4  message about the first of them, offset into text; 0 = none
  *       32    4n  parent of each node (0xffffffff for the root), n = n_nodes
@@ -27,6 +27,8 @@
  *          +  4m  line, or where the function starts when lines are not distinguished
  *          +  1m  kind (enum frame_kind), bit 7 = inlined
  *          +   t  text section: "" at offset 0, then type and unit
+ *          + 8*4  (only when flag 8) doubles: covered nanoseconds of the first and the second column, the lowest and the
+ *                 highest sampling rate in Hz (0 = not known)
  *   Every array starts at a multiple of 8.
  */
 #ifndef QUERY_TREE_FORM_H

@@ -29,8 +29,9 @@ static const struct asset *find_exact(struct str path)
 /* /explore, /compare: not a file but a location that the UI's own router handles (web/src/main.js). */
 static bool is_place(struct str path)
 {
-    static const char *const places[] = {"/",           "/start",   "/services", "/explore",
-                                         "/flamegraph", "/compare", "/senders",  "/login"};
+    static const char *const places[] = {"/",           "/home",     "/start",   "/services", "/explore",
+                                         "/flamegraph", "/function", "/compare", "/senders",  "/sources",
+                                         "/spans",      "/alerts",   "/login"};
 
     for (size_t i = 0; i < ARRAY_SIZE(places); i++)
         if (str_is(path, places[i]))

@@ -11,7 +11,7 @@ from wick_tools import SHOP, Server, request, tokens_of
 
 QUERY = "query=cpu&from=now-1d&to=now"
 TYPE = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
-QUESTIONS = ["flame", "top", "callers", "lines", "symbols", "series", "coverage", "profiles", "spans", "services", "labels",
+QUESTIONS = ["flame", "top", "callers", "lines", "symbols", "series", "coverage", "deploys", "profiles", "spans", "services", "labels",
              "labels/service.name/values"]
 FORMATS = ["pprof", "otlp", "otlp-json", "folded", "speedscope", "html"]
 METHODS = ["ProfileTypes", "LabelNames", "LabelValues", "Series", "SelectMergeStacktraces", "SelectMergeProfile", "SelectSeries",

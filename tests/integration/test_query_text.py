@@ -39,6 +39,7 @@ HEADINGS = {
     "top": ["SELF", "SELF%", "TOTAL", "TOTAL%", "NAME"],
     "series": ["TIME", "VALUE"],
     "coverage": ["SELECTION", "COVERED", "SECONDS"],
+    "deploys": ["SERVICE", "VERSION", "FIRST", "SINCE", "LAST", "LATEST"],
     "profiles": ["TIME", "VALUE", "SAMPLES", "PROFILE", "LABELS"],
     "services": ["SERVICE", "TYPES", "VERSIONS"],
     "labels": ["NAME"],

@@ -55,7 +55,7 @@ def server(tmp_path_factory):
     s.stop()
 
 
-@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "hostile", "states"])
+@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "hostile", "states"])
 def test_suite(server, suite):
     run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place),
         otlp=str(server.place / "export.otlp"))
@@ -64,6 +64,11 @@ def test_suite(server, suite):
         names = [taken.dictionary.string_table[f.name_strindex] for f in taken.dictionary.function_table]
         assert "example.com/shop/cart.encode" in names and "walk" not in names, names
         assert sum(sum(s.values) for r in taken.resource_profiles for c in r.scope_profiles for p in c.profiles for s in p.samples) > 0
+
+
+@pytest.mark.slow
+def test_live_in_every_view(server):
+    run("live", url=server.url, every=True)
 
 
 def test_upload(server):

@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 import urllib.parse
+import ui_data
 from wick_tools import ROOT, SHOP, WICK, Server, request
 
 
@@ -201,3 +202,60 @@ def test_html_export(server):
     assert "encode" in page and hostile not in page and "http://" not in page.replace("http://www.w3.org", "")
     diff = ask(server, "GET", "/api/v1/profile?format=html&query=cpu&base_from=now-2h&base_to=now-1h")
     assert diff[0] == 200 and "encode" in diff[2]
+
+
+def of_versions(server, service, runs, now):
+    """runs: (version, first minute ago, last minute ago), a profile of ten seconds every minute."""
+    for version, first, last in runs:
+        r = ui_data.Request(service, version)
+        for i in range(first, last - 1, -1):
+            r.profile("cpu", "nanoseconds", now - i * 60 * 10**9, [(("main", "work"), 10**9)])
+        status, body = server.send(r.done())
+        assert status == 200, body
+
+
+def test_deploys(server):
+    """A rollback: the latest version is what runs last; a deploy is at the first profile of its run; services do not mix."""
+    now = time.time_ns()
+    of_versions(server, "web", [("1.4", 55, 30), ("1.5", 29, 12), ("1.4", 11, 2)], now)
+    of_versions(server, "db", [("9", 50, 40), ("10", 39, 3)], now)
+    answer = json.loads(ask(server, "GET", "/api/v1/deploys?query=cpu&from=now-1h")[2])["deploys"]
+    got = {(d["service"], d["version"]): d for d in answer if d["service"] in ("web", "db")}
+    ago = {k: [round((now - int(d[x])) / 60e9, 3) for x in ("first", "since", "last")] for k, d in got.items()}
+    assert ago == {("web", "1.4"): [55, 11, 2], ("web", "1.5"): [29, 29, 12], ("db", "9"): [50, 50, 40], ("db", "10"): [39, 39, 3]}
+    assert {k for k, d in got.items() if d["latest"]} == {("web", "1.4"), ("db", "10")}
+    assert {k for k, d in got.items() if d["deployed"]} == {("web", "1.4"), ("web", "1.5"), ("db", "10")}
+
+
+def test_steps_are_no_shorter_than_the_interval(server):
+    """Profiles every minute: a chart of ten minutes has no steps without profiles between those with."""
+    now = time.time_ns()
+    of_versions(server, "slow", [("1", 12, 0)], now)
+    answer = json.loads(ask(server, "GET", "/api/v1/series?query=cpu{service.name=%22slow%22}&from=now-10m")[2])
+    assert int(answer["interval"]) == 60 * 10**9
+    assert int(answer["step"]) >= 60 * 10**9
+    values = answer["series"][0]["values"]
+    assert all(v > 0 for v in values[1:-1]), values
+
+
+def test_flame_by_label(server):
+    """One answer for all groups: its branches are the trees of the groups, and together the tree of the whole."""
+    now = time.time_ns()
+    of_versions(server, "one", [("1", 3, 1)], now)
+    of_versions(server, "two", [("1", 9, 1)], now)
+    query = urllib.parse.quote('cpu{service.name=~"one|two"}')
+
+    def totals(extra):
+        tree = json.loads(ask(server, "GET", f"/api/v1/flame?query={query}&from=now-1h{extra}")[2])
+        names = [""] + [tree["frames"][n[1]]["function"] for n in tree["nodes"][1:]]
+        return {(names[n[0]] if n[0] > 0 else "", names[i]): n[3] for i, n in enumerate(tree["nodes"])}, tree["coverage"]
+
+    grouped, covered = totals("&group_by=service.name")
+    whole, covered_whole = totals("")
+    assert covered == covered_whole > 0
+    assert grouped[("", "two")] == 3 * grouped[("", "one")] == grouped[("two", "main")]
+    assert grouped[("", "")] == whole[("", "")] == grouped[("", "one")] + grouped[("", "two")]
+    zoomed, _ = totals("&group_by=service.name&zoom=one")
+    assert zoomed[("one", "main")] == grouped[("one", "main")]
+    status, _, text = ask(server, "GET", f"/api/v1/flame?query={query}&from=now-1h&group_by=nothing.here")
+    assert status == 400 and "nothing.here" in text

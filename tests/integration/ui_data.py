@@ -69,6 +69,8 @@ class Request:
     def profile(self, kind, unit, start, samples, duration=10_000_000_000):
         p = self.scope.profiles.add(time_unix_nano=start, duration_nano=duration)
         p.sample_type.type_strindex, p.sample_type.unit_strindex = self.string(kind), self.string(unit)
+        if kind == "cpu":  # 100 Hz: a sample is 10 ms
+            p.period_type.type_strindex, p.period_type.unit_strindex, p.period = self.string("cpu"), self.string("nanoseconds"), 10_000_000
         for frames, value in samples:
             p.samples.add(stack_index=self.stack(tuple(frames)), values=[value])
 
@@ -86,6 +88,21 @@ def shop(i, new):
     return [((main, serve, cart, encode), (900 if new else 300) * ms + i * ms), ((main, serve, cart, ("runtime.mallocgc", "/go/src/runtime/malloc.go", 900)), 250 * ms),
             ((main, serve, ("example.com/shop/search.Find", "/build/shop/search.go", 12), ("sort.Slice", "/go/src/sort/slice.go", 30)), 400 * ms),
             ((main, ("runtime.gcBgMarkWorker", "/go/src/runtime/mgc.go", 1300)), 150 * ms), ((main, serve, cart, encode, 0x1234), 80 * ms)]
+
+
+def prices(sold, other, same):
+    """100 Hz: ten profiles of ten seconds, so that a hundred seconds are covered; arguments are samples in all."""
+    ms = 10_000_000
+    return [(("_start", "main", "price_tax"), sold * ms // 10), (("_start", "main", "render"), other * ms // 10), (("_start", "main", "same"), same * ms // 10)]
+
+
+def requests_of_prices(now):
+    """Before 60 minutes ago and after: price_tax's rate rises, its share falls; `same` changes within the noise."""
+    r = Request("prices", "1", "web-9")
+    for start, stacks in ((70, prices(1000, 1000, 400)), (30, prices(1500, 6000, 410))):
+        for i in range(10):
+            r.profile("cpu", "nanoseconds", now - start * 60_000_000_000 + i * 10_000_000_000, stacks)
+    return r.done()
 
 
 def requests(now=None):
@@ -119,4 +136,5 @@ def requests(now=None):
         r.profile("cpu", "nanoseconds", now - i * 60_000_000_000,
                   [(("main", h, (h + "!", h, 5)), 100_000_000 * (k + 1)) for k, h in enumerate(HOSTILE)])
     out.append(r.done())
+    out.append(requests_of_prices(now))
     return out

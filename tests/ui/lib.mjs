@@ -141,6 +141,18 @@ export const rowColors = (page, y, nth = 0) =>
         return stretches.filter(([, w]) => w >= 3 * ratio);
     }, [y, nth]);
 
+// The colour of the widest frame of a function as it is on the canvas: [red, green, blue].
+export const colorOfFrame = (page, name) =>
+    page.evaluate(async (name) => {
+        await new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(r)));
+        const e = document.querySelector(".flame-box").wickEngine, {w, tree} = e.layout;
+        let at = -1;
+        for (let i = 0; i < tree.n; i++) if ((name === "all" ? i === 0 : tree.name(i) === name) && (at < 0 || w[i] > w[at])) at = i;
+        if (at < 0) throw new Error(`no frame ${name}`);
+        const {left, top} = e.pointAt(at), ratio = e.canvas.width / e.canvas.clientWidth;
+        return [...e.canvas.getContext("2d").getImageData(Math.round((left + 3) * ratio), Math.round((top + 2) * ratio), 1, 1).data.slice(0, 3)];
+    }, name);
+
 // A frame that is part of its row only, and where it is in the picture: {node, name, x, y}. y is near its upper edge.
 export const narrowFrame = (page, nth = 0) =>
     page.evaluate((nth) => {

@@ -7,6 +7,7 @@ import "./app.css";
 import {openSession} from "./lib/api.js";
 import {choice, setTheme, themeOf} from "./lib/color.js";
 import {listen} from "./lib/keys.js";
+import {paused, setPaused} from "./lib/live.js";
 import {catchLinks, go, route} from "./lib/url.js";
 import {helpOpen, Shell} from "./parts/shell.js";
 import {Box} from "./parts/states.js";
@@ -18,8 +19,8 @@ import {Senders} from "./views/senders.js";
 import {Services} from "./views/services.js";
 import {Start} from "./views/start.js";
 
-const views = {"": Home, start: Start, services: Services, explore: Explore, flamegraph: Home, compare: Compare, senders: Senders, login: Login};
-const titles = {services: "Services", explore: "Explore", compare: "Compare", senders: "Senders", start: "Start", login: "Log in"};
+const views = {"": Home, home: Home, start: Start, services: Services, explore: Explore, flamegraph: Home, compare: Compare, senders: Senders, sources: Senders, login: Login};
+const titles = {services: "Services", explore: "Explore", compare: "Compare", senders: "Sources", sources: "Sources", start: "Start", login: "Log in"};
 
 function App() {
     const {path} = route.value;
@@ -37,7 +38,8 @@ listen({
     "/": () => document.getElementById("search")?.focus(),
     T: () => setTheme({"": "dark", dark: "light", light: ""}[choice.value]),
     "g e": () => go("explore", {}), "g s": () => go("services", {}), "g c": () => go("compare", {}), "g n": () => go("senders", {}),
-    "g h": () => go("start", {}),
+    "g h": () => go("", {}),
+    L: () => setPaused(!paused.value),
 });
 await openSession();
 render(html`<${App} />`, document.getElementById("app"));

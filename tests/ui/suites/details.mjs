@@ -56,7 +56,7 @@ export default async function (t) {
         for (const [path, want] of [["/explore?from=now-1d", /· 0\.11 cores ·/], ["/explore?from=now-7d", /· 0\.11 cores ·/],
             ["/compare?from=now-1h&base_from=now-7d&base_to=now&base_query=" + query, /0\.11 cores → 0\.11 cores/]]) {
             await page.goto(t.url + path + "&query=" + query);
-            await page.waitForFunction((re) => new RegExp(re).test(document.querySelector(".toolbar .total")?.innerText ?? ""), want.source);
+            await page.waitForFunction((re) => new RegExp(re).test(document.querySelector(".toolbar .total, .diff-head .total")?.innerText ?? ""), want.source);
         }
         await page.goto(t.url + "/services?from=now-7d");
         await page.waitForFunction(() => /0\.11 cores/.test([...document.querySelectorAll("table.trends tbody tr")].find((r) => r.innerText.startsWith("search"))?.innerText ?? ""));

@@ -3,26 +3,28 @@
 import {html} from "htm/preact";
 import {useLayoutEffect, useRef} from "preact/hooks";
 import {kindBadge, whyUnnamed} from "../lib/names.js";
-import {amount, cost, number, percent, points, rate} from "../lib/units.js";
+import {changeText, comparison} from "../lib/diff.js";
+import {amount, cost, digitsOf, number, percent, rate, samplesOf, samplesText} from "../lib/units.js";
 import {follow} from "../parts/menu.js";
 
 // Rows of [label, value] about a node.
-function facts(l, i, ns) {
+function facts(l, i, cover, diff) {
     const {tree} = l;
     const {unit, type} = tree;
-    const rows = [];
-    if (tree.columns > 1) {
-        const [a, b] = tree.total;
-        const p = a[i] / (a[0] || 1), q = b[i] / (b[0] || 1);
-        rows.push(["before", `${percent(p)} · ${amount(a[i], unit, type)}`], ["now", `${percent(q)} · ${amount(b[i], unit, type)}`]);
-        rows.push(["change", `${points(q - p)}${p > 0 && q > 0 ? ` · ×${(q / p).toFixed(2)}` : p > 0 ? " · gone" : " · new"}`]);
-        return rows;
-    }
-    const t = tree.total[0], whole = t[0] || 1;
-    const r = rate(t[i], unit, type, ns);
-    rows.push(["total", `${percent(t[i] / whole)} · ${amount(t[i], unit, type)}${r ? ` · ${r}` : ""}`]);
-    rows.push(["self", `${percent(tree.self[0][i] / whole)} · ${amount(tree.self[0][i], unit, type)}`]);
-    return rows;
+    if (tree.columns > 1) return changes(tree.total[0][i], tree.total[1][i], diff ?? comparison({mode: "share", unit, type, whole: [tree.total[0][0], tree.total[1][0]]}));
+    const t = tree.total[0], whole = t[0] || 1, n = samplesOf(t[i], unit, cover?.rate), digits = digitsOf(n);
+    const own = samplesOf(tree.self[0][i], unit, cover?.rate);
+    const r = rate(t[i], unit, type, cover?.ns, digits);
+    return [["total", `${percent(t[i] / whole, undefined, digits)} · ${amount(t[i], unit, type, digits)}${r ? ` · ${r}` : ""}`],
+        ["self", `${percent(tree.self[0][i] / whole, undefined, digitsOf(own))} · ${amount(tree.self[0][i], unit, type, digitsOf(own))}`],
+        ...(n === undefined ? [] : [["samples", `${number(Math.round(n))} at ${cover.rates.join("–")} Hz`]])];
+}
+
+function changes(before, now, diff) {
+    const x = diff.of(before, now), digits = [before, now].map((v) => digitsOf(diff.samples(v)));
+    const count = (v) => (diff.period ? ` · ${samplesText(diff.samples(v))}` : "");
+    return [["before", diff.show(before, 0, digits[0]) + count(before)], ["now", diff.show(now, 1, digits[1]) + count(now)],
+        ["change", x.significant || !x.known ? changeText(x) : `${changeText(x)}: not significant`]];
 }
 
 function place(frames, f) {
@@ -30,7 +32,7 @@ function place(frames, f) {
     return [file && file + (line ? ":" + line : ""), map].filter(Boolean).join(" · ");
 }
 
-export function Tooltip({hover, l, ns, rootName}) {
+export function Tooltip({hover, l, cover, diff, rootName}) {
     const el = useRef();
     const h = hover.value;
     useLayoutEffect(() => {
@@ -50,20 +52,20 @@ export function Tooltip({hover, l, ns, rootName}) {
         <b>${i ? tree.name(i) : rootName ?? "all"}</b>
         ${badge && html` <span class="badge">${badge}</span>`}${i && tree.frames.inlined(f) ? html` <span class="badge">inlined</span>` : ""}
         ${i ? html`<div class="muted path">${place(tree.frames, f)}</div>` : ""}
-        <dl>${facts(l, i, ns).map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>
+        <dl>${facts(l, i, cover, diff).map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>
         ${why && html`<p class="why">${why.why}</p>`}
     </div>`;
 }
 
-export function Details({l, node, ns, actions, zoomed, rootName, price, onReset}) {
+export function Details({l, node, cover, diff, actions, zoomed, rootName, price, onReset}) {
     const {tree} = l, f = tree.frame[node];
     const list = node && actions && !tree.isFolded(node) ? actions(node, tree).filter((a) => a.bar) : [];
     const why = node && !tree.isFolded(node) ? whyUnnamed(tree.frames, f) : null;
-    const money = price && tree.columns === 1 ? cost(tree.total[0][node], tree.type, ns, price.perCoreHour, price.currency) : "";
+    const money = price && tree.columns === 1 ? cost(tree.total[0][node], tree.type, cover?.ns, price.perCoreHour, price.currency) : "";
     return html`<div class="details">
         <span class="details-name" title=${node ? tree.name(node) : ""}>${node ? tree.name(node) : rootName ?? "all"}</span>
         ${node && !tree.isFolded(node) && kindBadge(tree.frames, f) ? html`<span class="badge">${kindBadge(tree.frames, f)}</span>` : ""}
-        <span class="num details-facts">${facts(l, node, ns).map(([k, v]) => html`<span><i>${k}</i> ${v}</span>`)}${money && html`<span><i>cost</i> ${money}</span>`}</span>
+        <span class="num details-facts">${facts(l, node, cover, diff).map(([k, v]) => html`<span><i>${k}</i> ${v}</span>`)}${money && html`<span><i>cost</i> ${money}</span>`}</span>
         ${why && html`<span class="why" title=${why.why + (why.fix ? " Fix: " + why.fix : "")}>no name: ${why.why}${why.fix ? html` <code>${why.fix}</code>` : ""}</span>`}
         <span class="grow"></span>
         ${list.map((a) => a.href ? html`<a class="button small" href=${a.href} onClick=${follow(a)} ...${a.out ? {target: "_blank", rel: "noopener noreferrer"} : {}}>${a.label}</a>`

@@ -10,6 +10,19 @@ const MIN_PX = 0.5, TEXT_PX = 26, PAD = 4;
 const FONT = '12px "Inter", system-ui, -apple-system, "Segoe UI", "Roboto", "Helvetica Neue", "DejaVu Sans", sans-serif';
 const SMALL = '10px system-ui, -apple-system, "Segoe UI", "Roboto", "DejaVu Sans", sans-serif';
 
+// Where parts of a qualified name begin: after ".", "/" and "::" outside of brackets, up to the arguments.
+function nameStarts(s) {
+    const out = [];
+    for (let i = 0, depth = 0; i < s.length; i++) {
+        const c = s[i];
+        if (c === "(" && depth === 0 && i && /[\w>]/.test(s[i - 1])) break;
+        if ("([{<".includes(c)) depth++;
+        else if (")]}>".includes(c)) depth = Math.max(0, depth - 1);
+        else if (depth === 0 && "./:".includes(c) && i + 1 < s.length && !"./:".includes(s[i + 1])) out.push(i + 1);
+    }
+    return out;
+}
+
 // Widths of characters, measured once, so that fitting a text needs no call into the canvas.
 class Ruler {
     constructor() {
@@ -30,6 +43,16 @@ class Ruler {
         let w = 0;
         for (let i = 0; i < s.length; i++) w += this.char(s.charCodeAt(i));
         return w;
+    }
+    // The name of a function in a narrow box: its package is cut from the left, at separators, before the function itself is.
+    fitName(s, room) {
+        if (this.width(s) <= room) return s;
+        let last = 0;
+        for (const at of nameStarts(s)) {
+            last = at;
+            if (this.width(s.slice(at)) + this.dots <= room) return "…" + s.slice(at);
+        }
+        return this.fit(s.slice(last), room);
     }
     // Returns s if it fits, otherwise as much of it as fits followed by dots; "" if too little would fit.
     fit(s, room) {
@@ -249,7 +272,7 @@ export class Painter {
         }
         const dimmed = v.search && v.search.nodes[i] !== 1;
         if (dimmed) ctx.globalAlpha = 0.62;
-        const text = (name.fullW ?? 0) <= space ? name.full : ruler.fit(name.short, space);
+        const text = (name.fullW ?? 0) <= space ? name.full : ruler.fitName(name.short, space);
         if (text) {
             ctx.fillText(text, left, y);
             const used = text === name.full ? name.fullW ?? ruler.width(text) : space;

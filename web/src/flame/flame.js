@@ -4,6 +4,7 @@
 import {html} from "htm/preact";
 import {useEffect, useId, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 import {signal} from "@preact/signals";
+import {comparison} from "../lib/diff.js";
 import {diffColor, painter, textColor, themeOf} from "../lib/color.js";
 import {openMenu} from "../parts/menu.js";
 import {AriaPath} from "./aria.js";
@@ -17,16 +18,12 @@ const looks = {
     dark: {background: "#161514", accent: "#fb923c", match: "#b4540a", faint: "#4a4641", dim: "#262422", off: "#272523"},
 };
 
-function colorOf(l, by, theme, found) {
+function colorOf(l, by, theme, found, diff) {
     const {tree} = l, look = looks[theme];
     let base;
     if (tree.columns > 1 && by === "diff") {
-        const [a, b] = tree.total;
-        const ta = a[0] || 1, tb = b[0] || 1;
-        base = (i) => {
-            const p = a[i] / ta, q = b[i] / tb;
-            return diffColor(p + q > 0 ? (q - p) / (p + q) : 0, theme);
-        };
+        const [a, b] = tree.total, compare = diff ?? shares(tree), cache = new Array(tree.n);
+        base = (i) => (cache[i] ??= diffPaint(compare.of(a[i], b[i]), theme));
     } else {
         const paint = painter(tree, by, theme);
         base = (i) => (i === 0 ? look.dim : paint(tree.frame[i]));
@@ -35,16 +32,25 @@ function colorOf(l, by, theme, found) {
     return (i) => (found.nodes[i] === 1 ? look.match : look.off);
 }
 
-// tree; by ("package", "mapping", "diff"), order, mode (of diffs), flip; search (text); zoom (array of names) with
-// onZoom(names); range (ns), rootName; actions(node, tree): entries of the menu; onFound({share, count}); label.
+// Grey where the difference is no more than sampling noise.
+function diffPaint({p, q, significant}, theme) {
+    return diffColor(significant && p + q > 0 ? (q - p) / (p + q) : 0, theme);
+}
+
+// A comparison by shares, for pictures that are not told how to compare.
+const shares = ({unit, type, total}) => comparison({mode: "share", unit, type, whole: [total[0][0], total[1][0]]});
+
+// tree; by ("package", "mapping", "diff"), order, diff (comparison() of two columns), flip; search (text); zoom (array of
+// names) with onZoom(names); cover ({ns, rate}), rootName; actions(node, tree): entries of the menu; selected: a function
+// whose widest frame gets the focus; onFound({share, count}); label.
 export function Flame(props) {
-    const {tree, by = "package", order = "value", mode = "share", flip = false, search = "", zoom = [], onZoom, actions} = props;
+    const {tree, by = "package", order = "value", diff, flip = false, search = "", zoom = [], onZoom, actions} = props;
     const theme = themeOf();
     const box = useRef(), canvas = useRef(), over = useRef(), engine = useRef(null);
     const [focus, setFocus] = useState(0);
     const id = useId().replace(/[^\w-]/g, "_");
     const hover = useMemo(() => signal(null), []);
-    const l = useMemo(() => makeLayout(tree, {by: order, mode}), [tree, order, mode]);
+    const l = useMemo(() => makeLayout(tree, {by: order, scale: diff?.scale}), [tree, order, diff?.scale.join()]);
     const found = useMemo(() => timedSearch(l, search), [l, search]);
     const target = useMemo(() => l.tree.find(zoom).node, [l, zoom.join("\0")]);
 
@@ -62,13 +68,26 @@ export function Flame(props) {
         return () => e.stop();
     }, []);
     useLayoutEffect(() => {
+        const e = engine.current, old = shown.current;
         hover.value = null;
-        engine.current.style = {...(engine.current.style ?? {}), flip};
-        engine.current.show(l, target);
-        if (props.range) engine.current.range(...props.range, {jump: true});
-        setFocus(target);
+        e.style = {...(e.style ?? {}), flip};
+        // New data of the same picture: what had the focus keeps it, and nothing scrolls.
+        const kept = old.l && e.focus !== old.target ? l.tree.find(old.l.tree.path(e.focus)) : null;
+        const top = box.current.scrollTop, same = old.l && samePath(old.l.tree, old.target, l.tree, target);
+        const [x0, x1] = [e.x0, e.x1], moved = same && !e.move && (Math.abs(x0 - old.l.x[old.target]) > 1e-9 || Math.abs(x1 - old.l.x[old.target] - old.l.w[old.target]) > 1e-9);
+        e.show(l, target);
+        if (props.range) e.range(...props.range, {jump: true});
+        else if (moved) e.range(x0, x1, {jump: true});
+        if (same) box.current.scrollTop = top;
+        if (kept?.whole) e.setFocus(kept.node, {reveal: false});
+        else setFocus(target);
         shown.current = {l, target};
     }, [l]);
+    useLayoutEffect(() => {
+        if (!props.selected) return;
+        const node = widest(l, props.selected);
+        if (node >= 0) engine.current.setFocus(node);
+    }, [props.selected]);
     // The picture follows the target. The target is compared with the last one shown, not with the focus: the focus is
     // already on the clicked frame when the new target arrives.
     useLayoutEffect(() => {
@@ -79,8 +98,8 @@ export function Flame(props) {
     }, [l, target]);
     useLayoutEffect(() => {
         engine.current.dress({...looks[theme], theme, text: textColor(theme), flip, search: found, rootName: props.rootName,
-            color: colorOf(l, by, theme, found), share: (i) => l.w[i] / l.w[0]});
-    }, [l, by, theme, found, flip, props.rootName]);
+            color: colorOf(l, by, theme, found, diff), share: (i) => l.w[i] / l.w[0]});
+    }, [l, by, theme, found, flip, props.rootName, diff]);
     useEffect(() => props.onFound?.(found), [found]);
 
     const zoomTo = (node) => {
@@ -107,13 +126,26 @@ export function Flame(props) {
                 <canvas ref=${canvas} class="flame-canvas"></canvas>
                 <canvas ref=${over} class="flame-canvas flame-over"></canvas>
             </div>
-            <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} />
+            <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} />
         </div>
         <span id=${id + "-help"} class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
-        <${Tooltip} hover=${hover} l=${l} ns=${props.ns} rootName=${props.rootName} />
-        <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} ns=${props.ns} actions=${actions} zoomed=${target}
+        <${Tooltip} hover=${hover} l=${l} cover=${props.cover} diff=${diff} rootName=${props.rootName} />
+        <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} cover=${props.cover} diff=${diff} actions=${actions} zoomed=${target}
             rootName=${props.rootName} price=${props.price} onReset=${() => zoomTo(0)} />
     </div>`;
+}
+
+function samePath(a, i, b, k) {
+    return a.path(i).join("\0") === b.path(k).join("\0");
+}
+
+// The widest frame of a function; -1 if there is none.
+function widest(l, name) {
+    const {tree, w} = l;
+    let best = -1;
+    for (let i = 1; i < tree.n; i++)
+        if ((best < 0 || w[i] > w[best]) && !tree.isFolded(i) && tree.frames.function(tree.frame[i]) === name) best = i;
+    return best;
 }
 
 // Reports a range that does not match a node, once it has stopped moving.

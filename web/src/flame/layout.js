@@ -6,10 +6,11 @@
 // "value" widths fall as well (the folded child, if any, comes last), so drawing stops at the first that is too narrow.
 import {FOLDED} from "../lib/tree.js";
 
-// by: "value" or "name"; mode of two columns: "share" (each column by its own total) or "absolute".
-export function layout(tree, {by = "value", mode = "share"} = {}) {
+// by: "value" or "name"; scale of two columns: what their values are multiplied with (default: each by its own total, so
+// that both are shares).
+export function layout(tree, {by = "value", scale = null} = {}) {
     const {n} = tree;
-    const w = widths(tree, mode);
+    const w = widths(tree, scale);
     const lists = tree.children();
     const first = lists.first;
     const kids = by === "name" ? lists.kids : sortByWidth(tree, lists, w);
@@ -29,23 +30,14 @@ export function layout(tree, {by = "value", mode = "share"} = {}) {
     return {tree, x, w, depth, first, kids, rows: deepest + 1, sorted: by !== "name"};
 }
 
-function widths(tree, mode) {
+function widths(tree, scale) {
     const {n, total, columns} = tree;
     const w = new Float64Array(n);
     const a = total[0], b = columns > 1 ? total[1] : null;
-    let sa = a[0] > 0 ? 1 / a[0] : 0, sb = b && b[0] > 0 ? 1 / b[0] : 0;
-    if (b) {
-        if (mode === "absolute") sa = sb = a[0] + b[0] > 0 ? 1 / (a[0] + b[0]) : 0;
-        else {
-            const both = (sa > 0) + (sb > 0) || 1;
-            sa /= both;
-            sb /= both;
-        }
-    }
-    for (let i = 0; i < n; i++) {
-        const v = Math.max(0, a[i]) * sa + (b ? Math.max(0, b[i]) * sb : 0);
-        w[i] = v;
-    }
+    let sa = 1, sb = 0;
+    if (b) [sa, sb] = scale ?? [a[0] > 0 ? 1 / a[0] : 0, b[0] > 0 ? 1 / b[0] : 0];
+    const whole = Math.max(0, a[0]) * sa + (b ? Math.max(0, b[0]) * sb : 0);
+    if (whole > 0) for (let i = 0; i < n; i++) w[i] = (Math.max(0, a[i]) * sa + (b ? Math.max(0, b[i]) * sb : 0)) / whole;
     if (!(w[0] > 0)) w[0] = 1;
     return w;
 }

@@ -2,6 +2,7 @@
 // The API client. Recent answers are cached by URL, so that views with the same request share one.
 import {signal} from "@preact/signals";
 import {useEffect, useRef, useState} from "preact/hooks";
+import {keepFresh, startLive} from "./live.js";
 import {parseTree} from "./tree.js";
 import {base, route, search} from "./url.js";
 
@@ -25,7 +26,7 @@ export async function openSession() {
     }
 }
 
-const YOUNG_MS = 4000, KEPT = 24;
+const YOUNG_MS = 4000, KEPT = 24, PATIENCE = 3000;
 const cache = new Map(); // url -> {at, promise, data}
 
 export class ApiError extends Error {
@@ -65,6 +66,9 @@ export async function refusal(r) {
     return new ApiError(kinds[r.status] ?? "wrong", words, r.status);
 }
 
+// Bytes that the last answer of a URL took on its way.
+const sizes = new Map();
+
 async function load(url, options) {
     let r;
     try {
@@ -75,6 +79,8 @@ async function load(url, options) {
         throw new ApiError("gone", "the server does not respond");
     }
     reachable.value = true;
+    sizes.set(url, Number(r.headers.get("content-length") ?? 0));
+    if (sizes.size > 200) sizes.delete(sizes.keys().next().value);
     if (!r.ok) throw await refusal(r);
     if ((r.headers.get("content-type") ?? "").includes("vnd.wick.tree")) {
         const bytes = await r.arrayBuffer();
@@ -109,41 +115,70 @@ export function forget() {
 // and for files. params: of the selection (null: none wanted).
 export function useCoverage(params, options) {
     const answer = useData(params && !overFiles.value ? apiUrl("coverage", params) : null, options);
-    const c = answer.data?.coverage ?? 0, both = Array.isArray(c) ? c : [c, c];
-    return {ns: both[both.length - 1], base: both[0], rate: answer.data?.rate};
+    return coverageOf(answer.data);
 }
 
+// The same of an answer that has it: {ns, base, rate}; rate is in Hz: the lowest one in force, where several were.
+export function coverageOf(data) {
+    const c = data?.coverage ?? 0, both = Array.isArray(c) ? c : [c, c], rates = [data?.rate ?? 0].flat();
+    return {ns: both[both.length - 1], base: both[0], rate: rates[0], rates};
+}
+
+// Reports the server as gone while a promise takes longer than ms.
+function within(ms, promise) {
+    const timer = setTimeout(() => (reachable.value = false), ms);
+    const done = () => clearTimeout(timer);
+    promise.then(() => (done(), (reachable.value = true)), done);
+    return promise;
+}
+
+// A sign of life: the smallest answer that needs no rights.
+async function probe(patience) {
+    try {
+        await fetch(base + "api/v1/session", {credentials: "same-origin", signal: AbortSignal.timeout(patience)});
+        reachable.value = true;
+    } catch {
+        reachable.value = false;
+    }
+}
+startLive(probe);
+
 // Data of url (null: none wanted). While another url loads, the last data are kept, with loading set, so that pages
-// keep their layout. every: milliseconds after which to request again. via: a function that returns a promise, used
+// keep their layout. live: refresh them while they are shown (live.js). via: a function that returns a promise, used
 // instead of a single request.
-export function useData(url, {every = 0, via = null} = {}) {
+export function useData(url, {live = false, via = null} = {}) {
     // Data that another part of the page has already fetched are shown from the first rendering on.
     const [state, set] = useState(() => ({data: (!via && cache.get(url)?.data) || null, error: null, loading: !!url, url}));
     const [tick, again] = useState(0);
     const serial = useRef(0);
     useEffect(() => {
         const mine = ++serial.current;
-        let timer = 0;
+        let timer = 0, stop = () => {};
         if (!url) {
             set({data: null, error: null, loading: false, url: null});
             return undefined;
         }
-        const ask = (fresh) => {
-            (via ? via(fresh) : get(url, {fresh})).then(
-                (data) => mine === serial.current && set({data, error: null, loading: false, url}),
-                (error) => {
-                    if (mine !== serial.current) return;
-                    set((s) => ({...s, error, loading: false, failed: url}));
-                    if (error.kind === "gone") timer = setTimeout(() => ask(true), 2000);
-                });
-            if (every) timer = setTimeout(() => document.hidden ? (timer = setTimeout(() => ask(true), every)) : ask(true), every);
-        };
+        const ask = (fresh) => (via ? via(fresh) : get(url, {fresh})).then(
+            (data) => mine === serial.current && set({data, error: null, loading: false, url}),
+            (error) => {
+                if (mine !== serial.current) return;
+                set((s) => ({...s, error, loading: false, failed: url}));
+                if (error.kind === "gone") timer = setTimeout(() => ask(true), 2000);
+            });
+        // Data that are on the page stay there when they cannot be refreshed.
+        const again = () => within(PATIENCE, via ? via(true) : get(url, {fresh: true})).then((data) => {
+            if (mine === serial.current) set({data, error: null, loading: false, url});
+            return sizes.get(url) ?? 0;
+        });
         set((s) => ({...s, loading: true, error: s.failed === url ? s.error : null}));
-        ask(tick > 0);
+        ask(tick > 0).then(() => {
+            if (live && mine === serial.current) stop = keepFresh(again, sizes.get(url));
+        });
         return () => {
             serial.current++;
             clearTimeout(timer);
+            stop();
         };
-    }, [url, tick, every]);
+    }, [url, tick, live]);
     return {...state, reload: () => again((n) => n + 1)};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Downloads: files of the selection from the server, and the picture as PNG.
 import {apiUrl} from "./api.js";
+import {amount, clock} from "./units.js";
 import {Painter, ROW} from "../flame/draw.js";
 
 const formats = [["pprof", "pprof (go tool pprof)"], ["otlp", "OTLP protobuf"], ["otlp-json", "OTLP JSON"], ["folded", "folded stacks"],
@@ -12,17 +13,36 @@ export function exportItems(params, png) {
     return items;
 }
 
-// The whole picture of an engine, not only the visible part, up to the maximum size of a canvas.
-export function savePng(engine, name) {
-    const canvas = document.createElement("canvas");
-    const p = new Painter(canvas);
-    const height = Math.min(16000, engine.layout.rows * ROW);
+export const pictureTitle = (q, range) => `${q.query}, ${clock(range.fromMs, {date: "always"})} to ${clock(range.toMs, {date: "always"})}`;
+
+const HEAD = 46;
+
+// The whole picture of an engine, not only the visible part, up to the maximum size of a canvas; with its title, what the
+// whole is, and the link to it.
+export function savePng(engine, title) {
+    const picture = document.createElement("canvas");
+    const p = new Painter(picture);
+    const height = Math.min(15000, engine.layout.rows * ROW), {ratio} = engine.painter;
     p.resize(engine.width, height);
     p.draw({...engine.style, layout: engine.layout, x0: engine.x0, x1: engine.x1, top: 0});
+    const canvas = document.createElement("canvas"), x = canvas.getContext("2d"), {tree} = engine.layout;
+    canvas.width = picture.width;
+    canvas.height = picture.height + HEAD * ratio;
+    x.fillStyle = engine.style.background;
+    x.fillRect(0, 0, canvas.width, canvas.height);
+    x.drawImage(picture, 0, HEAD * ratio);
+    x.scale(ratio, ratio);
+    x.fillStyle = engine.style.text;
+    x.font = "600 14px system-ui, sans-serif";
+    x.fillText(title, 6, 17, engine.width - 12);
+    x.font = "11px system-ui, sans-serif";
+    x.globalAlpha = 0.7;
+    const whole = tree.total.map((t) => amount(t[0], tree.unit, tree.type)).join(" before, ");
+    x.fillText(`${whole}${tree.columns > 1 ? " now; blue: less, orange: more, grey: no significant change" : ""} · ${location.href}`, 6, 35, engine.width - 12);
     canvas.toBlob((blob) => {
         const a = document.createElement("a");
         a.href = URL.createObjectURL(blob);
-        a.download = name + ".png";
+        a.download = title.replace(/[^\w.-]+/g, "-").slice(0, 80) + ".png";
         a.click();
         setTimeout(() => URL.revokeObjectURL(a.href), 10000);
     });

@@ -26,7 +26,15 @@ export function shortName(name) {
 
 // Shortens versions that are hashes (build ids, revisions) to their first digits.
 export function shortVersion(v) {
-    return /^[0-9a-f]{16,}$/i.test(v) ? v.slice(0, 8) : v.length > 24 ? v.slice(0, 23) + "…" : v;
+    return buildId.test(v) ? v.slice(0, 8) : v.length > 24 ? v.slice(0, 23) + "…" : v;
+}
+
+const buildId = /^[0-9a-f]{16,}$/i;
+
+// Whether a version that began to run was a deploy. A build id changes whenever a package of the system is updated and for
+// every tool that is compiled and run: it is one only for a program that keeps running.
+export function isDeploy({version, first, last}) {
+    return !!version && (!buildId.test(version) || (Number(last) - Number(first)) / 1e9 >= 120);
 }
 
 const runtimeGo = /^(runtime|internal|syscall|sync|reflect|type|go|vendor)([./:]|$)/;
@@ -51,6 +59,32 @@ export function isRuntime(frames, f) {
         return runtimeGo.test(p) || (stdGo.test(p) && !p.includes("."));
     }
     return runtimeNative.test(name) || /^\/(usr\/)?(lib|include)/.test(file) || /^(libc|ld-linux|libstdc|libpthread|libm|libpython)/.test(mappingName(frames, f));
+}
+
+const entry = /^(_start|__libc_start_main.*|__libc_start_call_main|generic_start_main.*|clone3?|__clone3?|__GI___clone3?|start_thread|__start_thread|thread_start|asm_common_interrupt)$/;
+const interpreters = {
+    5: /^(_?Py(Eval|Run|_Run|_Main|_Bytes|Object_(Call|Vectorcall|FastCall)|Function_|Vectorcall|CFunction|Import_)\w*|_PyObject_(Call|MakeTpCall|Vectorcall|FastCall|Method)\w*|_?PyObject_Call\w*|pymain_\w+|pyrun_\w+|run_(mod|eval_code_obj)|py_main|main_vectorcall|method_vectorcall\w*|cfunction_\w+|slot_tp_\w+|vectorcall_\w+|call_function|do_call_core|function_code_fastcall|builtin_exec|exec_code_in_module|import_(find_and_load|name)|object_vacall|type_call|_?trampoline_\w+|py_trampoline_evaluator)(\.\w+)*$/,
+    6: /^(Interpreter|call_stub|JavaCalls::\w+|JavaMain|JavaThread::\w+|Thread::call_run|thread_native_entry|ThreadJavaMain|java_start|jni_\w+|StubRoutines.*)/,
+    7: /^(Builtins_(InterpreterEntryTrampoline|JSEntry\w*|Call_\w+|ArgumentsAdaptor\w*)|v8::internal::(Execution|\(anonymous namespace\)::Invoke|MicrotaskQueue)|v8::Function::Call|node::(Start|LoadEnvironment|InternalCallbackScope|MakeCallback|InternalMakeCallback|SpinEventLoop)|uv_run|uv__run|uv__io_poll)/,
+};
+
+// True if a frame only starts a program or runs an interpreter's loop: such frames are not shown unless asked for. has: the
+// kinds of frames that the tree has; frames of an interpreter stay where functions of its programs are not known.
+export function isPlumbing(frames, f, has) {
+    const kind = frames.kindOf(f);
+    if (f === FOLDED || kind > 1) return false;
+    const name = frames.function(f);
+    if (!name) return false;
+    if (entry.test(name)) return true;
+    for (const k in interpreters) if (has[k] && interpreters[k].test(name)) return true;
+    return false;
+}
+
+// Which kinds of frames a tree has, as one byte each.
+export function kindsOf(frames) {
+    const has = new Uint8Array(128);
+    for (let f = 1; f < frames.n; f++) has[frames.kindOf(f)] = 1;
+    return has;
 }
 
 export function mineBy(pattern) {

@@ -29,6 +29,24 @@ export function rangeOf(params, prefix = "") {
     return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, live: to === "now"};
 }
 
+// What is wrong with the times in the URL, as a sentence; "" if nothing is.
+export function timeProblem(params, prefix = "") {
+    for (const k of ["from", "to"]) {
+        const text = params[prefix + k];
+        if (text && !(Math.abs(parseTime(text)) < 8e15)) return `“${text}” is not a time (${prefix.replace("base_", "before: ")}${k}). Use now-1h, Unix seconds or 2026-05-31T12:00:00Z.`;
+    }
+    const r = rangeOf(params, prefix);
+    return r.fromMs < r.toMs ? "" : "The time range ends before it begins.";
+}
+
+// Times that a link keeps: relative ones become Unix seconds. They end a little before now, where all profiles have
+// arrived, so that the same link shows the same numbers later.
+const SETTLED_MS = 10e3;
+export const relative = (text) => !text || /^now/.test(text.trim());
+export function settledNow(now = Date.now()) {
+    return Math.floor((now - SETTLED_MS) / 10e3) * 10e3;
+}
+
 export function seconds(ms) {
     return String(Math.round(ms / 1000));
 }

@@ -68,8 +68,10 @@ export class Tree {
     isFolded(node) {
         return node !== 0 && this.frame[node] === FOLDED;
     }
-    // Names from below the root down to node. If siblings have the same name, a tab and the file are appended to it.
+    // Names from below the root down to node. If siblings have the same name, a tab and the file are appended to it. Paths
+    // are those of the tree as the server has it, also where frames of it are not shown.
     path(node) {
+        if (this.source) return this.source.path(this.origin[node]);
         const names = [];
         for (let i = node; i; i = this.parent[i]) {
             const key = this.frames.key(this.frame[i]), file = this.frames.fileOf(this.frame[i]);
@@ -96,6 +98,10 @@ export class Tree {
     }
     // The node at a path of names, or the deepest one on it that exists.
     find(names) {
+        if (this.source) {
+            const {node, whole} = this.source.find(names);
+            return {node: this.image[node], whole};
+        }
         const {first, kids} = this.children();
         let at = 0;
         for (const text of names) {
@@ -144,9 +150,17 @@ export function parseTree(buffer) {
     const line = take(Uint32Array, m), kind = take(Uint8Array, m);
     const texts = new Texts(new Uint8Array(buffer, at, textBytes));
     const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
+    at = (at + textBytes + 7) & ~7;
+    const cover = flags & 8 ? coverOf(new Float64Array(buffer, at, 4)) : undefined;
     const notes = damaged || flags & 6 ? {damaged, damage: damage ? texts.at(damage) : "", coarse: (flags & 2) !== 0, also: (flags & 4) !== 0} : undefined;
-    return new Tree({n, columns, parent, frame, self, total, folded, type, unit, notes,
+    return new Tree({n, columns, parent, frame, self, total, folded, type, unit, notes, cover,
         frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
+}
+
+// Covered nanoseconds per column (base is that of the first of two) and the sampling rate in Hz: the lowest where several
+// were in force.
+function coverOf([first, second, low, high]) {
+    return {base: first, ns: second || first, rate: low, rates: low < high ? [low, high] : [low]};
 }
 
 // An empty object with the interface of Texts, for frames that are made here.
@@ -241,42 +255,36 @@ export class Builder {
     }
 }
 
-// A copy of t with the nodes that `keep(i)` accepts; the values of a removed node are added to its parent.
-function rebuild(t, keep) {
+// A copy of t in which place(b, i, parent, frame) says where node i goes: to a child of parent with that frame, or to an
+// existing node, to which its values are added. The copy knows which node of t each of its nodes was.
+function reshape(t, place) {
     const b = new Builder(t.columns, t.type, t.unit);
     const frameOf = b.importFrames(t.frames);
-    const to = new Uint32Array(t.n);
+    const image = new Uint32Array(t.n), origin = [0];
     for (let i = 1; i < t.n; i++) {
-        const p = to[t.parent[i]];
-        const stays = t.frame[i] === FOLDED || keep(i);
-        to[i] = stays ? b.child(p, frameOf(t.frame[i])) : p;
-        for (let c = 0; c < t.columns; c++) b.self[c][to[i]] += t.self[c][i];
-        if (t.folded?.[i]) b.addFolded(to[i], t.folded[i]);
+        image[i] = place(b, i, image[t.parent[i]], frameOf);
+        if (image[i] === origin.length) origin.push(i);
+        for (let c = 0; c < t.columns; c++) b.self[c][image[i]] += t.self[c][i];
+        if (t.folded?.[i]) b.addFolded(image[i], t.folded[i]);
     }
     for (let c = 0; c < t.columns; c++) b.self[c][0] += t.self[c][0];
-    return b.done();
+    return Object.assign(b.done(), {source: t, origin, image, notes: t.notes, cover: t.cover});
+}
+
+// A copy of t with the nodes that `keep(i)` accepts; the values of a removed node are added to its parent.
+function rebuild(t, keep) {
+    return reshape(t, (b, i, p, frameOf) => (t.frame[i] === FOLDED || keep(i) ? b.child(p, frameOf(t.frame[i])) : p));
 }
 
 // Collapses recursion into one box: a frame that calls itself any number of times, and also mutual recursion (a, b, a,
 // b).
 export function collapseRecursion(t) {
-    const b = new Builder(t.columns, t.type, t.unit);
-    const frameOf = b.importFrames(t.frames);
-    const to = new Uint32Array(t.n);
-    for (let i = 1; i < t.n; i++) {
-        const p = to[t.parent[i]], f = frameOf(t.frame[i]);
-        let target = -1;
+    return reshape(t, (b, i, p, frameOf) => {
+        const f = frameOf(t.frame[i]);
         if (t.frame[i] !== FOLDED)
-            for (let a = p, hops = 0; a && hops < 3; a = b.parent[a], hops++)
-                if (b.frame[a] === f) {
-                    target = a;
-                    break;
-                }
-        to[i] = target >= 0 ? target : b.child(p, f);
-        for (let c = 0; c < t.columns; c++) b.self[c][to[i]] += t.self[c][i];
-        if (t.folded?.[i]) b.addFolded(to[i], t.folded[i]);
-    }
-    return b.done();
+            for (let a = p, hops = 0; a && hops < 3; a = b.parent[a], hops++) if (b.frame[a] === f) return a;
+        return b.child(p, f);
+    });
 }
 
 // Keeps only frames that `mine(frame)` accepts; the own time of the others is added to their nearest remaining caller.
@@ -351,7 +359,8 @@ export function graft(whole, names, deep) {
 
 // One column of a diff as a tree of its own.
 export function columnOf(t, c) {
-    return new Tree({...t, columns: 1, self: [t.self[c]], total: [t.total[c]]});
+    const {base, ns, rate, rates} = t.cover ?? {};
+    return new Tree({...t, columns: 1, self: [t.self[c]], total: [t.total[c]], cover: t.cover && {base, ns: c ? ns : base, rate, rates}});
 }
 
 // A tree from its JSON form (answers of `callers`). If the root has only one child (the requested function), that one

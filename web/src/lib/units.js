@@ -12,29 +12,45 @@ export function number(v) {
     return three(v);
 }
 
-function three(v) {
+// digits: how many of them the data have; fewer than three where a number rests on few samples.
+function three(v, digits = 3) {
     const a = Math.abs(v);
-    return fixed(v, a >= 99.95 ? 0 : a >= 9.995 ? 1 : a >= 0.01 || a === 0 ? 2 : 3);
+    if (digits >= 3) return fixed(v, a >= 99.95 ? 0 : a >= 9.995 ? 1 : a >= 0.01 || a === 0 ? 2 : 3);
+    if (a === 0) return "0";
+    const whole = Math.floor(Math.log10(a)) + 1, unit = 10 ** (whole - digits);
+    return fixed(Math.round(v / unit) * unit, Math.max(0, digits - whole));
 }
 
-export function bytes(v) {
+// How many digits a number that rests on n samples has: its standard error is one part in √n.
+export function digitsOf(n) {
+    return !(n >= 0) || n >= 1000 ? 3 : n >= 25 ? 2 : 1;
+}
+
+// How many samples a value stands for, where the sampling rate is known and the value is a time; undefined otherwise.
+export function samplesOf(v, unit, rate) {
+    return unit === "nanoseconds" && rate > 0 ? (v * rate) / 1e9 : undefined;
+}
+
+export function samplesText(n) {
+    const k = Math.round(n);
+    return k === 1 ? "1 sample" : `${number(k)} samples`;
+}
+
+export function bytes(v, digits = 3) {
     const units = ["B", "kB", "MB", "GB", "TB", "PB"];
     let i = 0, a = Math.abs(v);
     while (a >= 1000 && i < units.length - 1) {
         a /= 1000;
         i++;
     }
-    return (i ? three(Math.sign(v) * a) : fixed(v, 0)) + " " + units[i];
+    return (i ? three(Math.sign(v) * a, digits) : fixed(v, 0)) + " " + units[i];
 }
 
 // Nanoseconds as a duration.
-export function duration(ns) {
+export function duration(ns, digits = 3) {
     const a = Math.abs(ns), sign = ns < 0 ? "−" : "";
-    if (a >= 3600e9) return sign + three(a / 3600e9) + " h";
-    if (a >= 60e9) return sign + three(a / 60e9) + " min";
-    if (a >= 1e9) return sign + three(a / 1e9) + " s";
-    if (a >= 1e6) return sign + three(a / 1e6) + " ms";
-    if (a >= 1e3) return sign + three(a / 1e3) + " µs";
+    for (const [size, name] of [[3600e9, "h"], [60e9, "min"], [1e9, "s"], [1e6, "ms"], [1e3, "µs"]])
+        if (a >= size) return `${sign}${three(a / size, digits)} ${name}`;
     return sign + fixed(a, 0) + " ns";
 }
 
@@ -45,37 +61,37 @@ export function learnTypes(list) {
     for (const t of list ?? []) rules[t.name] = t.rule;
 }
 
-const gauge = (type) => (rules[type] ?? (/^(heap|goroutine|thread)/.test(type) ? "gauge" : "delta")) === "gauge";
+export const gauge = (type) => (rules[type] ?? (/^(heap|goroutine|thread)/.test(type) ? "gauge" : "delta")) === "gauge";
 
 // A total of a selection: CPU-hours, bytes, counts.
-export function amount(v, unit, type = "") {
+export function amount(v, unit, type = "", digits = 3) {
     if (unit === "nanoseconds") {
-        if (type === "cpu" && Math.abs(v) >= 360e9) return three(v / HOUR) + " CPU-h";
-        return duration(v);
+        if (type === "cpu" && Math.abs(v) >= 360e9) return three(v / HOUR, digits) + " CPU-h";
+        return duration(v, digits);
     }
     if (unit === "bytes") return bytes(v);
     return number(v);
 }
 
 // The same as a rate over `ns` of covered time, the time that the profiles cover: cores, MB/s. Gauges are not rates.
-export function rate(v, unit, type, ns) {
+export function rate(v, unit, type, ns, digits = 3) {
     if (gauge(type)) return unit === "bytes" ? bytes(v) : number(v);
     if (!(ns > 0)) return "";
     const perSecond = v / (ns / 1e9);
     if (unit === "nanoseconds") {
         const cores = v / ns;
-        if (type === "cpu") return cores < 0.1 ? three(cores * 1000) + " mcores" : three(cores) + (three(cores) === "1.00" ? " core" : " cores");
-        return duration(perSecond) + "/s";
+        if (type === "cpu") return Math.abs(cores) < 0.1 ? three(cores * 1000, digits) + " mcores" : three(cores, digits) + (/^1(\.0*)?$/.test(three(cores, digits)) ? " core" : " cores");
+        return duration(perSecond, digits) + "/s";
     }
     if (unit === "bytes") return bytes(perSecond) + "/s";
     return number(perSecond) + "/s";
 }
 
-// The value of a point of a series: for deltas a rate over the covered nanoseconds of the point (0 where nothing is
-// covered), the value itself for gauges.
+// The value of a point of a series: for deltas a rate over the covered nanoseconds of the point, the value itself for
+// gauges; null where there are no profiles.
 export function perStep(v, unit, type, coveredNs) {
-    if (gauge(type)) return v;
-    if (!(coveredNs > 0)) return 0;
+    if (gauge(type)) return v || coveredNs > 0 ? v : null;
+    if (!(coveredNs > 0)) return null;
     return unit === "nanoseconds" ? v / coveredNs : v / (coveredNs / 1e9);
 }
 
@@ -99,9 +115,11 @@ export function cost(v, type, ns, price, currency = "$") {
     return sign + (Math.abs(year) >= 1000 ? number(year) : fixed(year, Math.abs(year) < 10 ? 2 : 0)) + "/year";
 }
 
-export function percent(share, digits) {
+// digits: after the decimal point; significant: how many digits the data have.
+export function percent(share, digits, significant = 3) {
     if (!isFinite(share)) return "–";
     const p = share * 100, a = Math.abs(p);
+    if (significant < 3 && digits === undefined && a < 99.5) return three(p, significant) + " %";
     return fixed(p, digits ?? (a >= 99.995 ? 0 : a >= 10 ? 1 : a >= 0.1 || a === 0 ? 2 : 3)) + " %";
 }
 

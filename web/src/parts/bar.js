@@ -68,7 +68,7 @@ function AddMatcher({labels, at, onAdd, name}) {
     return html`<span class="chip editing"><span>${m.name}</span>
         <select aria-label="comparison" value=${m.op} onChange=${(e) => set({...m, op: e.currentTarget.value})}>
             ${["=", "!=", "=~", "!~"].map((o) => html`<option value=${o}>${o}</option>`)}</select>
-        <${Combo} key="v" label=${"value of " + m.name} placeholder="value" value="" free options=${values.data ?? []} autofocus size=${14}
+        <${Combo} key="v" label=${"value of " + m.name} placeholder="value" value="" free verbatim=${m.op.endsWith("~")} options=${values.data ?? []} autofocus size=${14}
             onPick=${(v) => (onAdd({...m, value: v}), set(null))} />
         <button aria-label="cancel" onClick=${() => set(null)}>×</button></span>`;
 }

@@ -10,11 +10,26 @@ import {axis, clock, perStep} from "../lib/units.js";
 const ink = {light: {grid: "#ebe8e4", text: "#6b645d"}, dark: {grid: "#2a2826", text: "#a39c94"}};
 
 // Points of an answer of `series` in the form for uPlot: [times, values…].
-export function columns(data) {
+// Steps that may still get profiles are left out while the range ends at now: a step is complete once it has ended and the
+// profiles that begin in it have arrived.
+const ARRIVAL = 5e9;
+export function complete(data, live) {
+    const step = Number(data.step), from = Number(data.from), n = data.series[0]?.values.length ?? 0;
+    if (!live) return n;
+    return Math.max(0, Math.min(n, Math.floor((Date.now() * 1e6 - Number(data.interval ?? 0) - ARRIVAL - from) / step)));
+}
+
+export function columns(data, live = false) {
     const step = Number(data.step), from = Number(data.from) / 1e9;
-    const n = data.series[0]?.values.length ?? 0;
+    const n = complete(data, live);
     const times = Array.from({length: n}, (_, i) => from + (i * step) / 1e9);
-    return [times, ...data.series.map((s) => s.values.map((v, i) => perStep(v, data.unit, data.type, s.coverage[i])))];
+    return [times, ...data.series.map((s) => s.values.slice(0, n).map((v, i) => perStep(v, data.unit, data.type, s.coverage[i])))];
+}
+
+// A point between two gaps has no line: it is drawn as a dot.
+function lonely(u, i) {
+    const v = u.data[i];
+    return v.some((y, k) => y != null && v[k - 1] == null && v[k + 1] == null) ? v.map((y, k) => (y != null && v[k - 1] == null && v[k + 1] == null ? k : -1)).filter((k) => k >= 0) : false;
 }
 
 function options({data, names, theme, width, height, onBrush, onPick, marks, colorAt}) {
@@ -28,7 +43,7 @@ function options({data, names, theme, width, height, onBrush, onPick, marks, col
             {...line, size: 22, values: (u, ticks, i, space, incr) => ticks.map((t) => incr >= 86400 ? clock(t * 1000, {date: "always"}).slice(5, 10) : clock(t * 1000, {seconds: incr < 60, date: "never"}))},
             {...line, size: 58, gap: 4, values: (u, ticks) => ticks.map((t) => axis(t, data.unit, data.type))},
         ],
-        series: [{}, ...names.map((name, i) => ({label: name, stroke: seriesColor(colorAt?.(i) ?? i, theme), width: 1.5, points: {show: false},
+        series: [{}, ...names.map((name, i) => ({label: name, stroke: seriesColor(colorAt?.(i) ?? i, theme), width: 1.5, points: {show: lonely},
             fill: names.length === 1 ? seriesColor(0, theme) + "22" : undefined}))],
         hooks: {
             setSelect: [(u) => {
@@ -65,12 +80,12 @@ function drawMark(u, {at, label}, color) {
 }
 
 // data: an answer of `series`; names: of its series; onBrush(fromMs, toMs), onPick(ms); marks: [{at, label}].
-export function Chart({data, names, height = 120, onBrush, onPick, marks, label, range}) {
+export function Chart({data, names, height = 120, onBrush, onPick, marks, label, range, live = false}) {
     const el = useRef(), plot = useRef(), tip = useRef();
     const theme = themeOf();
     useEffect(() => {
         const host = el.current;
-        const table = columns(data);
+        const table = columns(data, live);
         const o = options({data, names, theme, width: host.clientWidth || 600, height, onBrush, onPick, marks});
         if (range) o.scales.x.range = () => [range[0] / 1000, range[1] / 1000];
         o.hooks.setCursor = [(u) => showTip(u, tip.current, data, names, theme)];
@@ -117,7 +132,7 @@ function showTip(u, tip, data, names, theme) {
     tip.style.left = (x + 14 + wide > u.width ? x - wide - 14 : x + 14) + "px";
 }
 
-// A small line without axes. values: numbers.
+// A small line without axes. values: numbers, or null where there is a gap.
 export function Spark({values, width = 120, height = 26, label, color = 0}) {
     const el = useRef();
     const theme = themeOf();
@@ -128,19 +143,25 @@ export function Spark({values, width = 120, height = 26, label, color = 0}) {
         const x = c.getContext("2d");
         x.scale(r, r);
         x.clearRect(0, 0, width, height);
-        const n = values.length, top = Math.max(...values, 1e-12);
+        const n = values.length, top = Math.max(...values.map((v) => v ?? 0), 1e-12);
         if (n < 2) return;
-        x.beginPath();
-        values.forEach((v, i) => x[i ? "lineTo" : "moveTo"]((i / (n - 1)) * width, height - 2 - (Math.max(0, v) / top) * (height - 5)));
         x.strokeStyle = seriesColor(color, theme);
-        x.lineWidth = 1.4;
-        x.lineJoin = "round";
-        x.stroke();
-        x.lineTo(width, height);
-        x.lineTo(0, height);
-        x.closePath();
         x.fillStyle = seriesColor(color, theme) + "1c";
-        x.fill();
+        x.lineWidth = 1.4;
+        x.lineJoin = x.lineCap = "round";
+        const px = (i) => (i / (n - 1)) * width, py = (v) => height - 2 - (Math.max(0, v) / top) * (height - 5);
+        for (let i = 0; i < n; i++) {
+            if (values[i] == null) continue;
+            const first = i;
+            x.beginPath();
+            x.moveTo(px(i), py(values[i]));
+            while (i + 1 < n && values[i + 1] != null) x.lineTo(px(++i), py(values[i]));
+            if (i === first) x.lineTo(px(i) + 0.01, py(values[i]));
+            x.stroke();
+            x.lineTo(px(i), height);
+            x.lineTo(px(first), height);
+            x.fill();
+        }
     }, [values, theme, width, height]);
     return html`<canvas class="spark" ref=${el} style=${{width: width + "px", height: height + "px"}} role="img" aria-label=${label}></canvas>`;
 }

@@ -3,11 +3,12 @@
 import {html} from "htm/preact";
 import {useEffect, useId, useRef, useState} from "preact/hooks";
 
-// value, options (strings), onPick(text), free: a text that is not an option is accepted too.
-export function Combo({value, options, onPick, label, placeholder, free = false, size = 18, autofocus = false, onCancel}) {
+// value, options (strings), onPick(text), free: a text that is not an option is accepted too. Enter takes the suggestion that
+// is marked: the first one as soon as something is typed, unless verbatim is set (for expressions).
+export function Combo({value, options, onPick, label, placeholder, free = false, verbatim = false, size = 18, autofocus = false, onCancel}) {
     const [text, setText] = useState(null); // null: not editing
     const [at, setAt] = useState(-1);
-    const id = useId().replace(/[^\w-]/g, "_"), input = useRef(), list = useRef();
+    const id = useId().replace(/[^\w-]/g, "_"), input = useRef(), list = useRef(), closed = useRef(false);
     const editing = text !== null;
     const low = (text ?? "").toLowerCase();
     const shown = editing ? [...options.filter((o) => o.toLowerCase().startsWith(low)),
@@ -19,6 +20,8 @@ export function Combo({value, options, onPick, label, placeholder, free = false,
         list.current?.children[at]?.scrollIntoView?.({block: "nearest"});
     }, [at]);
     const done = (v) => {
+        if (closed.current) return; // the field that goes away loses the focus: that is not a second answer
+        closed.current = true;
         setText(null);
         setAt(-1);
         if (v !== undefined && v !== value) onPick(v);
@@ -33,7 +36,7 @@ export function Combo({value, options, onPick, label, placeholder, free = false,
         } else if (e.key === "Enter" || (e.key === "Tab" && editing && text)) {
             if (!editing) return;
             if (e.key === "Enter") e.preventDefault();
-            if (at >= 0) done(shown[at]);
+            if (at >= 0 && shown[at] !== undefined) done(shown[at]);
             else if (free || options.includes(text)) done(text);
             else if (shown.length) done(shown[0]);
             else done(undefined);
@@ -45,9 +48,9 @@ export function Combo({value, options, onPick, label, placeholder, free = false,
     };
     return html`<span class="combo">
         <input ref=${input} type="text" role="combobox" aria-label=${label} aria-expanded=${String(editing && shown.length > 0)} aria-controls=${id}
-            aria-autocomplete="list" aria-activedescendant=${at >= 0 ? id + "-" + at : undefined} autocomplete="off" spellcheck=${false}
+            aria-autocomplete="list" aria-activedescendant=${at >= 0 && at < shown.length ? id + "-" + at : undefined} autocomplete="off" spellcheck=${false}
             size=${size} placeholder=${placeholder} value=${editing ? text : value}
-            onFocus=${() => (setText(""), input.current.select())} onInput=${(e) => (setText(e.currentTarget.value), setAt(-1))}
+            onFocus=${() => ((closed.current = false), setText(""), input.current.select())} onInput=${(e) => ((closed.current = false), setText(e.currentTarget.value), setAt(e.currentTarget.value && !verbatim ? 0 : -1))}
             onBlur=${() => editing && done(free && text ? text : undefined)} onKeyDown=${keys} />
         <ul class="options" id=${id} role="listbox" aria-label=${label} ref=${list} hidden=${!editing || !shown.length}>
             ${shown.map((o, i) => html`<li role="option" key=${o} id=${id + "-" + i} aria-selected=${String(i === at)}

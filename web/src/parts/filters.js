@@ -2,7 +2,7 @@
 // Filters by regular expression, and how the picture is drawn.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
-import {patch} from "../lib/url.js";
+import {patch, route} from "../lib/url.js";
 import {Drop} from "./menu.js";
 
 export const quoteRe = (s) => s.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
@@ -39,6 +39,11 @@ export function Filters({params}) {
             <button class="main">Apply</button></form>`}</span></span>`;
 }
 
+const toggle = (name, on = "1") => () => patch({[name]: route.peek().params[name] === on ? "" : on, zoom: name === "dir" ? route.peek().params.zoom : ""});
+
+// Keys that change how the picture is drawn.
+export const drawKeys = {i: toggle("dir", "flame"), r: toggle("rec"), o: toggle("mine"), f: toggle("frames", "all")};
+
 export function DrawOptions({params, diff = false}) {
     const p = params;
     const color = p.color || (diff ? "diff" : "package");
@@ -50,6 +55,7 @@ export function DrawOptions({params, diff = false}) {
         {label: "colour by binary", checked: color === "mapping", run: () => patch({color: "mapping"})}, "-",
         {label: "largest first", checked: p.order !== "name", run: () => patch({order: ""})},
         {label: "by name", checked: p.order === "name", run: () => patch({order: "name"})}, "-",
+        {label: "frames of interpreters and program starts", checked: p.frames === "all", hint: "f", run: () => patch({frames: p.frames === "all" ? "" : "all", zoom: ""})},
         {label: "collapse recursion", checked: p.rec === "1", hint: "r", run: () => patch({rec: p.rec === "1" ? "" : "1", zoom: ""})},
         {label: "only my code", checked: p.mine === "1", hint: "o", run: () => patch({mine: p.mine === "1" ? "" : "1", zoom: ""})},
     ];

@@ -5,7 +5,8 @@ import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, get, useData} from "../lib/api.js";
 import {linksFor} from "../lib/links.js";
-import {mineBy} from "../lib/names.js";
+import {comparison} from "../lib/diff.js";
+import {isPlumbing, kindsOf, mineBy} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
 import {rangeOf} from "../lib/time.js";
@@ -49,35 +50,44 @@ function foldedBelow(t, i) {
 }
 
 // The tree of a `flame` query, or a deeper one if the zoomed part of it is folded.
-export function useTree(params, zoom, {every = 0} = {}) {
+export function useTree(params, zoom, options) {
     const url = params && apiUrl("flame", {...params, format: "binary"});
-    const whole = useData(url, {every});
+    const whole = useData(url, options);
     const inside = whole.data && zoom ? whole.data.find(splitPath(zoom)) : null;
     const want = inside && (!inside.whole || foldedBelow(whole.data, inside.node));
     const deepUrl = want ? apiUrl("flame", {...params, zoom, format: "binary"}) : null;
     const deep = useData(deepUrl, {via: deepUrl ? () => get(deepUrl) : null});
     const ready = want && deep.data && deep.url === deepUrl && deep.data.n > 1;
     const tree = useMemo(() => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data), [whole.data, ready, deep.data, zoom]);
-    return {...whole, data: tree, notes: whole.data?.notes, whole: whole.data, deeper: want && !deep.data};
+    return {...whole, data: tree, notes: whole.data?.notes, cover: whole.data?.cover, whole: whole.data, deeper: want && !deep.data};
+}
+
+// Without frames that only start programs and run interpreters. The tree itself where it has none.
+function foldPlumbing(t) {
+    const has = kindsOf(t.frames);
+    for (let f = 1; f < t.frames.n; f++) if (isPlumbing(t.frames, f, has)) return onlyFrames(t, (frames, i) => !isPlumbing(frames, i, has));
+    return t;
 }
 
 export function shape(tree, params, own) {
     let t = tree;
+    if (params.frames !== "all") t = foldPlumbing(t);
     if (params.mine === "1") t = onlyFrames(t, mineBy(own));
     if (params.rec === "1") t = collapseRecursion(t);
     return t;
 }
 
-// tree; params (of the URL); ns: range; rootName; onFound; diff
-export function FlamePane({tree, params, ns, rootName, onFound, diff = false, label, side = false}) {
+// tree; params (of the URL); cover; rootName; onFound; mode of a comparison (lib/diff.js)
+export function FlamePane({tree, params, cover, rootName, onFound, mode = "", label, side = false}) {
     const status = useStatus().data;
     const own = status?.ownCode;
-    const shown = useMemo(() => shape(tree, params, own), [tree, params.mine, params.rec, own]);
+    const shown = useMemo(() => shape(tree, params, own), [tree, params.mine, params.rec, params.frames, own]);
     const service = valueOf(params.query, "service.name");
     const actions = (node, t) => frameActions(node, t, params, status, service);
     const price = status?.pricePerCoreHour ? {perCoreHour: status.pricePerCoreHour, currency: status.currency ?? "$"} : null;
-    return html`<${Flame} tree=${shown} by=${params.color || (diff ? "diff" : "package")} order=${params.order || "value"} mode=${params.mode || "share"}
-        flip=${params.dir === "flame"} search=${params.search ?? ""} zoom=${splitPath(params.zoom)} ns=${ns} rootName=${rootName} label=${label}
+    const diff = useMemo(() => mode && comparison({mode, unit: tree.unit, type: tree.type, cover, whole: [tree.total[0][0], tree.total[1][0]]}), [mode, tree, cover?.ns, cover?.base]);
+    return html`<${Flame} tree=${shown} by=${params.color || (mode ? "diff" : "package")} order=${params.order || "value"} diff=${diff || undefined}
+        flip=${params.dir === "flame"} search=${params.search ?? ""} selected=${params.sel} zoom=${splitPath(params.zoom)} cover=${cover} rootName=${rootName} label=${label}
         actions=${actions} onFound=${onFound} price=${price} onZoom=${(names) => patch({zoom: joinPath(names), x: ""})} range=${rangeParam(params.x)}
         onRange=${side ? undefined : (r) => patch({x: r ? `${r[0].toPrecision(7)}_${r[1].toPrecision(7)}` : ""}, {replace: true})} />`;
 }

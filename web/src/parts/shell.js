@@ -14,11 +14,11 @@ import {MenuLayer} from "./menu.js";
 
 export const helpOpen = signal(false);
 
-const places = [["start", "Start", "g h"], ["services", "Services", "g s"], ["explore", "Explore", "g e"], ["compare", "Compare", "g c"],
-    ["senders", "Senders", "g n"]];
+const places = [["", "Home", "g h"], ["services", "Services", "g s"], ["explore", "Explore", "g e"], ["compare", "Compare", "g c"],
+    ["senders", "Sources", "g n"]];
 
-export function useStatus(every = 0) {
-    const status = useData(needLogin.value ? null : base + "api/v1/status", {every});
+export function useStatus(options) {
+    const status = useData(needLogin.value ? null : base + "api/v1/status", options);
     if (status.data) overFiles.value = status.data.mode === "files";
     return status;
 }
@@ -79,7 +79,7 @@ export function Shell({children}) {
         document.documentElement.dataset.theme = themeOf();
     });
     themeOf();
-    const here = files ? (r.path === "compare" || (status.data.files.length > 1 && r.path !== "explore") ? "compare" : "explore") : r.path === "" ? "start" : r.path;
+    const here = files ? (r.path === "compare" || (status.data.files.length > 1 && r.path !== "explore") ? "compare" : "explore") : {home: "", start: "", sources: "senders", function: "explore"}[r.path] ?? r.path;
     const nav = files ? [["explore", "Explore"], ...((status.data.files?.length ?? 0) > 1 ? [["compare", "Compare"]] : [])] : status.data || status.error ? places : [];
     return html`
         <a class="skip" href="#main">Skip to the content</a>

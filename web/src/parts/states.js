@@ -33,6 +33,11 @@ export function Failed({error, reload}) {
     }
 }
 
+// A URL that means nothing: says why, and leads to one that does.
+export function Wrong({text}) {
+    return html`<${Box} kind="error" title="This link does not work"><p>${text}</p><p><a class="button" href=${href("explore")}>Explore</a> <a class="button" href=${href("services")}>Services</a></p><//>`;
+}
+
 // The server's notes about an answer: damaged parts of the store that are missing from it.
 export function Notes({notes}) {
     if (!notes?.damaged) return null;

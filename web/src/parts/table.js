@@ -7,19 +7,25 @@ import {useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 const ROW_PX = 26, SPARE = 12;
 
 // columns: {key, title, num, value(row) for sorting, show(row), cls}; rows; sort: {key, up} with onSort; onPick(row);
-// rowKey(row); caption.
-export function Table({columns, rows, sort, onSort, onPick, rowKey, caption, selected, cls = ""}) {
-    const box = useRef();
+// rowKey(row); caption; still: rows keep their places when their values change, until another order is chosen.
+export function Table({columns, rows, sort, onSort, onPick, rowKey, caption, selected, still = false, cls = ""}) {
+    const box = useRef(), places = useRef({});
     const [top, setTop] = useState(0);
     const [height, setHeight] = useState(600);
     const sorted = useMemo(() => {
         const c = columns.find((x) => x.key === sort?.key);
         if (!c?.value) return rows;
         const way = sort.up ? 1 : -1;
-        return [...rows].sort((a, b) => {
+        const list = [...rows].sort((a, b) => {
             const p = c.value(a), q = c.value(b);
             return way * (typeof p === "string" ? p.localeCompare(q) : p - q);
         });
+        if (!still) return list;
+        const order = sort.key + sort.up, old = places.current.order === order ? places.current.at : new Map();
+        const at = new Map(old);
+        for (const r of list) if (!at.has(rowKey(r))) at.set(rowKey(r), at.size);
+        places.current = {order, at};
+        return list.sort((a, b) => at.get(rowKey(a)) - at.get(rowKey(b)));
     }, [rows, sort?.key, sort?.up, columns]);
     useLayoutEffect(() => {
         const watch = new ResizeObserver(() => setHeight(box.current?.clientHeight || 600));

@@ -2,35 +2,46 @@
 // Compare: any two selections, as one coloured flame graph, as a table, or side by side.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, overFiles, useCoverage, useData} from "../lib/api.js";
+import {apiUrl, overFiles, useData} from "../lib/api.js";
+import {changeText, comparison, modeOf, modes} from "../lib/diff.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
 import {serviceQuery, valueOf} from "../lib/selector.js";
-import {before, rangeOf, seconds} from "../lib/time.js";
+import {before, parseTime, rangeOf, relative, seconds, settledNow, timeProblem} from "../lib/time.js";
 import {columnOf} from "../lib/tree.js";
-import {amount, percent, rate} from "../lib/units.js";
-import {patch, route} from "../lib/url.js";
+import {amount, digitsOf, samplesText} from "../lib/units.js";
+import {go, patch} from "../lib/url.js";
+import {urlProblem} from "../lib/wrong.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
-import {DrawOptions, Filters} from "../parts/filters.js";
+import {drawKeys, DrawOptions, Filters} from "../parts/filters.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {DiffLegend} from "../parts/legend.js";
 import {Choice, Drop} from "../parts/menu.js";
 import {SearchBox} from "../parts/search.js";
 import {useParams, useStatus} from "../parts/shell.js";
-import {Box, Loaded, Loading} from "../parts/states.js";
+import {Box, Loaded, Loading, Wrong} from "../parts/states.js";
 import {TopTable} from "./toptable.js";
 
 const views = [["flame", "Difference", "1"], ["table", "Table", "2"], ["sides", "Side by side", "3"]];
 const NODES = 20000;
 
-// Base range and query if the URL has none: the time range just before.
-function sides(p) {
-    const now = rangeOf(p);
-    const query = p.query || "cpu";
+// The URL with both ranges as fixed times. What is before and what is now is evidence: the same link has to show the same
+// numbers later. Null if the times are fixed already.
+function pinned(p) {
+    if (!relative(p.to) && !relative(p.from ?? "") && !relative(p.base_from) && !relative(p.base_to)) return null;
+    const end = settledNow();
+    const at = (text, missing) => (text ? seconds(parseTime(text, end)) : missing);
+    const to = at(p.to, seconds(end)), from = at(p.from, String(Number(to) - 3600));
+    const length = Number(to) - Number(from);
     const given = p.base_from || p.base_to;
-    const base = given ? rangeOf(p, "base_") : rangeOf({...before(now)});
-    const b = given ? base : {...base, from: before(now).from, to: before(now).to};
-    return {now, base: b, query, baseQuery: p.base_query || query};
+    const base_to = given ? at(p.base_to, to) : from;
+    const base_from = at(p.base_from, String(Number(base_to) - length));
+    return {...p, from, to, base_from, base_to};
+}
+
+function sides(p) {
+    const query = p.query || "cpu";
+    return {now: rangeOf(p), base: rangeOf(p, "base_"), query, baseQuery: p.base_query || query};
 }
 
 function Presets({p, s}) {
@@ -43,15 +54,21 @@ function Presets({p, s}) {
         {label: "an hour earlier", run: () => patch(shift(3600e3))}, {label: "yesterday", run: () => patch(shift(86400e3))}, {label: "a week ago", run: () => patch(shift(604800e3))},
         ...(mine && mine.versions.length > 1 ? ["-", ...mine.versions.slice(0, -1).map((v, i) => ({label: `version ${shortVersion(v)} → ${shortVersion(mine.versions[i + 1])}`, run: () => patch({
             base_query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: v}), query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: mine.versions[i + 1]}),
-            base_from: p.from || "now-1h", base_to: p.to, zoom: ""})}))] : []),
-        "-", {label: "swap sides", run: () => patch({query: s.baseQuery, from: s.base.from, to: s.base.to === "now" ? "" : s.base.to, base_query: s.query, base_from: s.now.from, base_to: s.now.to === "now" ? "" : s.now.to, zoom: ""})},
+            base_from: p.from, base_to: p.to, zoom: ""})}))] : []),
+        "-", {label: "swap sides", run: () => patch({query: s.baseQuery, from: s.base.from, to: s.base.to, base_query: s.query, base_from: s.now.from, base_to: s.now.to, zoom: ""})},
     ];
     return html`<${Drop} label="Compare with" items=${items} />`;
 }
 
 export function Compare() {
     const p = useParams();
-    return p ? html`<${Page} p=${p} />` : html`<h1 class="sr">Compare</h1><${Loading} />`;
+    const wrong = p && (timeProblem(p) || (p.base_from || p.base_to ? timeProblem(p, "base_") : "") || urlProblem(p));
+    const fixed = p && !p.timeless && !wrong ? pinned(p) : null;
+    useEffect(() => {
+        if (fixed) go("compare", fixed, {replace: true});
+    });
+    if (wrong) return html`<h1 class="sr">Compare</h1><${Wrong} text=${wrong} />`;
+    return p ? html`<${Page} p=${fixed ?? p} />` : html`<h1 class="sr">Compare</h1><${Loading} />`;
 }
 
 function Page({p}) {
@@ -60,27 +77,27 @@ function Page({p}) {
     const files = overFiles.value; // known before this is rendered, so that nothing moves
     const view = p.view === "table" || p.view === "sides" ? p.view : "flame";
     const q = {query: s.query, from: s.now.from, to: s.now.to, base_query: s.baseQuery, base_from: s.base.from, base_to: s.base.to, focus: p.focus, ignore: p.ignore, hide: p.hide};
-    useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])),
-        i: () => patch({dir: route.peek().params.dir === "flame" ? "" : "flame"}), r: () => patch({rec: route.peek().params.rec === "1" ? "" : "1", zoom: ""}),
-        o: () => patch({mine: route.peek().params.mine === "1" ? "" : "1", zoom: ""})}), []);
+    useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])), ...drawKeys}), []);
     const tree = useTree(view === "table" ? null : {...q, by: "filefunction", max_nodes: p.nodes ?? NODES}, p.zoom);
     const [found, setFound] = useState(null);
-    const cover = useCoverage({query: q.query, from: q.from, to: q.to, base_query: q.base_query, base_from: q.base_from, base_to: q.base_to});
+    const cover = tree.cover, t = tree.whole ?? tree.data;
+    const mode = t ? modeOf(p, t.type, cover) : p.mode || "second";
     return html`<h1 class="sr">Compare</h1>
         ${files ? html`<div class="bar"><${FileBar} query=${s.query} /></div>` : html`<div class="sides">
             <div class="side"><span class="side-name">before</span><${Selector} name="before: " query=${s.baseQuery} range=${s.base} onQuery=${(v) => patch({base_query: v, zoom: ""})} />
-                <span class="grow"></span><${TimePicker} label="time before" range=${s.base} onPick=${(r) => patch({base_from: r.from, base_to: r.to, zoom: ""})} /></div>
+                <span class="grow"></span><${TimePicker} label="time before" range=${s.base} onPick=${(r) => patch({base_from: r.from, base_to: r.to || "now", zoom: ""})} /></div>
             <div class="side"><span class="side-name">now</span><${Selector} name="now: " query=${s.query} range=${s.now} onQuery=${(v) => patch({query: v, zoom: ""})} />
-                <span class="grow"></span><${TimePicker} label="time now" range=${s.now} onPick=${(r) => patch({...r, zoom: ""})} /></div></div>`}
+                <span class="grow"></span><${TimePicker} label="time now" range=${s.now} onPick=${(r) => patch({from: r.from, to: r.to || "now", zoom: ""})} /></div></div>`}
         <div class="toolbar"><${Choice} label="view" value=${view} options=${views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
+            <${Choice} label="compare by" value=${p.mode === "share" || p.mode === "total" ? p.mode : mode === "second" ? "" : mode} options=${files ? modes.slice(1) : modes} onPick=${(v) => patch({mode: v})} />
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} /><${Filters} params=${p} />
             ${!files && html`<${Presets} p=${p} s=${s} />`}<span class="grow"></span>
-            ${view !== "table" && tree.data && html`<${Sum} t=${tree.whole ?? tree.data} cover=${cover} />`}
-            ${view === "flame" && html`<${DiffLegend} />`}${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
+            ${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
+        ${view !== "table" && html`<div class="diff-head">${t ? html`<${Sum} t=${t} cover=${cover} mode=${mode} />` : html`<span class="total"></span>`}<span class="grow"></span>${view === "flame" && html`<${DiffLegend} />`}</div>`}
         <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff />`
         : html`<${Loaded} of=${tree} what="both selections" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Box} title="Neither side has profiles">
-            <p>Choose another time range or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
-            ${(t) => view === "sides" ? html`<${Sides} t=${t} p=${p} cover=${cover} onFound=${setFound} />` : html`<${OneSided} t=${t} /><${FlamePane} tree=${t} params=${p} ns=${cover.ns} diff onFound=${setFound} rootName="both" label="Difference flame graph" />`}<//>`}</div>`;
+            <p>Choose another time range or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "now", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
+            ${(d) => view === "sides" ? html`<${Sides} t=${d} p=${p} cover=${cover} onFound=${setFound} />` : html`<${OneSided} t=${d} /><${FlamePane} tree=${d} params=${p} cover=${cover} mode=${mode} onFound=${setFound} rootName="both" label="Difference flame graph" />`}<//>`}</div>`;
 }
 
 function OneSided({t}) {
@@ -88,17 +105,20 @@ function OneSided({t}) {
     return missing && html`<p class="note" role="status">There are no profiles ${missing === "before" ? "on the side “before”" : "on the side “now”"}: everything looks ${missing === "before" ? "new" : "gone"}. Pick another time or version.</p>`;
 }
 
-function Sum({t, cover}) {
+// The change of the whole, by the mode that is chosen, with its uncertainty.
+function Sum({t, cover, mode}) {
     const [a, b] = [t.total[0][0], t.total[1]?.[0] ?? 0];
-    const timed = cover.base > 0 && cover.ns > 0;
-    const ra = timed ? rate(a, t.unit, t.type, cover.base) : amount(a, t.unit, t.type), rb = timed ? rate(b, t.unit, t.type, cover.ns) : amount(b, t.unit, t.type);
-    const change = a > 0 ? (timed ? b / cover.ns / (a / cover.base) : b / a) - 1 : NaN;
-    return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>${ra} → ${rb}${isFinite(change) ? html` <span class=${change > 0 ? "more" : "less"}>${change > 0 ? "+" : "−"}${percent(Math.abs(change), 1)}</span>` : ""}</span>`;
+    const diff = comparison({mode, unit: t.unit, type: t.type, cover, whole: [a, b]});
+    if (mode === "share") return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>each side is 100 %</span>`;
+    const x = diff.of(a, b), tell = x.significant ? (x.d > 0 ? "more" : "less") : "muted";
+    const count = diff.period ? `, ${samplesText(diff.samples(a))} → ${samplesText(diff.samples(b))} at ${cover.rates.join("–")} Hz` : "";
+    return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now${count}`}>${diff.show(a, 0, digitsOf(diff.samples(a)))} → ${diff.show(b, 1, digitsOf(diff.samples(b)))} <span class=${tell}>${changeText(x)}</span></span>`;
 }
 
 function Sides({t, p, cover, onFound}) {
     const a = useMemo(() => columnOf(t, 0), [t]), b = useMemo(() => (t.columns > 1 ? columnOf(t, 1) : t), [t]);
     const params = p.color === "diff" ? {...p, color: ""} : p;
-    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} ns=${cover.base} rootName="before" label="Before" side /></section>
-        <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} ns=${cover.ns} onFound=${onFound} rootName="now" label="Now" side /></section></div>`;
+    const of = (ns) => cover && {...cover, ns};
+    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} cover=${of(cover?.base)} rootName="before" label="Before" side /></section>
+        <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} cover=${of(cover?.ns)} onFound=${onFound} rootName="now" label="Now" side /></section></div>`;
 }

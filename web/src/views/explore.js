@@ -2,25 +2,26 @@
 // Explore: one selection in all views.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, get, overFiles, useCoverage, useData} from "../lib/api.js";
+import {apiUrl, overFiles, useData} from "../lib/api.js";
 import {seriesColor, themeOf} from "../lib/color.js";
-import {exportItems, savePng} from "../lib/export.js";
+import {exportItems, pictureTitle, savePng} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
-import {shortVersion} from "../lib/names.js";
+import {isDeploy, shortVersion} from "../lib/names.js";
 import {parseSelector, printSelector, valueOf, withMatcher} from "../lib/selector.js";
-import {before, rangeOf, seconds} from "../lib/time.js";
-import {joinTrees} from "../lib/tree.js";
-import {amount, axisTitle, cost, duration, percent, rate} from "../lib/units.js";
-import {go, href, patch, route} from "../lib/url.js";
+import {before, rangeOf, seconds, settledNow, timeProblem} from "../lib/time.js";
+import {amount, axisTitle, cost, digitsOf, duration, percent, rate, samplesOf, samplesText} from "../lib/units.js";
+import {go, href, patch} from "../lib/url.js";
+import {urlProblem} from "../lib/wrong.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {Chart} from "../parts/chart.js";
-import {DrawOptions, Filters} from "../parts/filters.js";
-import {Hidden} from "../parts/hidden.js";
+import {drawKeys, DrawOptions, Filters} from "../parts/filters.js";
+import {Also, Hidden} from "../parts/hidden.js";
+import {LiveState} from "../parts/livestate.js";
 import {SearchBox} from "../parts/search.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {Choice, Drop} from "../parts/menu.js";
 import {useParams, useStatus} from "../parts/shell.js";
-import {Box, Loaded, Loading} from "../parts/states.js";
+import {Box, Loaded, Loading, Wrong} from "../parts/states.js";
 import {CallGraph} from "./callgraph.js";
 import {Profiles} from "./profiles.js";
 import {Sandwich} from "./sandwich.js";
@@ -29,7 +30,7 @@ import {TopTable} from "./toptable.js";
 
 export const views = [["flame", "Flame graph", "1"], ["table", "Table", "2"], ["both", "Both", "3"], ["graph", "Call graph", "4"],
     ["sandwich", "Callers", "5"], ["source", "Source", "6"], ["profiles", "Profiles", "7"]];
-const GROUPS = 12, NODES = 20000;
+const NODES = 20000;
 
 // The parameters of every request about this selection.
 export function ask(p, range) {
@@ -41,47 +42,57 @@ const groupName = (labels) => Object.values(labels).join(" · ") || "(none)";
 
 export function Explore() {
     const p = useParams();
+    const wrong = p && (timeProblem(p) || urlProblem(p));
+    if (wrong) return html`<h1 class="sr">Explore</h1><${Wrong} text=${wrong} />`;
     return p ? html`<${Page} p=${p} />` : html`<h1 class="sr">Explore</h1><${Loading} />`;
+}
+
+// A comparison of this selection with the time just before, both as fixed times.
+function compareLink(q, range) {
+    const end = range.live ? settledNow() : range.toMs, from = range.live ? end - (range.toMs - range.fromMs) : range.fromMs;
+    const b = before({fromMs: from, toMs: end});
+    return href("compare", {query: q.query, from: seconds(from), to: seconds(end), base_query: q.query, base_from: b.from, base_to: b.to});
 }
 
 function Page({p}) {
     const range = rangeOf(p);
-    const view = p.view || "flame";
+    const view = views.some(([v]) => v === p.view) ? p.view : "flame";
     const q = ask(p, range);
     useStatus();
     const files = overFiles.value; // known before this is rendered, so that nothing moves
-    useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])),
-        i: () => patch({dir: route.peek().params.dir === "flame" ? "" : "flame"}),
-        r: () => patch({rec: route.peek().params.rec === "1" ? "" : "1", zoom: ""}),
-        o: () => patch({mine: route.peek().params.mine === "1" ? "" : "1", zoom: ""}),
+    useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])), ...drawKeys,
         R: () => patch({at: Date.now().toString(36)}, {replace: true})}), []);
     return html`<h1 class="sr">Explore</h1>
         <div class="bar">
             ${files ? html`<${FileBar} query=${q.query} />` : html`<${Selector} query=${q.query} range=${range} onQuery=${(query) => patch({query, zoom: "", profile: ""})} />
-            <${GroupBy} p=${p} range=${range} />`}
+            <${GroupBy} p=${p} q=${q} range=${range} />`}
             <span class="grow"></span>
-            ${files ? "" : html`<${TimePicker} range=${range} onPick=${(r) => patch({...r, zoom: "", profile: ""})} />
-            <a class="button" href=${href("compare", {query: q.query, from: p.from, to: p.to, base_query: q.query, base_from: before(range).from, base_to: before(range).to})}
-                title="Compare with the time just before">Compare</a>`}
-            <${Drop} label="Export" items=${() => exportItems(q, () => document.querySelector(".flame-box") && savePng(document.querySelector(".flame-box").wickEngine, "flame"))} />
+            ${files ? "" : html`<${LiveState} range=${range} /><${TimePicker} range=${range} onPick=${(r) => patch({...r, zoom: "", profile: ""})} />
+            <a class="button" href=${compareLink(q, range)} title="Compare with the time just before">Compare</a>`}
+            <${Drop} label="Export" items=${() => exportItems(q, () => document.querySelector(".flame-box") && savePng(document.querySelector(".flame-box").wickEngine, pictureTitle(q, range)))} />
         </div>
         ${files ? "" : html`<${Series} p=${p} q=${q} range=${range} />`}
         <${Pane} p=${p} q=${q} range=${range} view=${view} />`;
 }
 
-function GroupBy({p, range}) {
+// All services are grouped by service unless something else is chosen.
+const NONE = "none";
+const groupOf = (p, q) => (p.group === NONE ? "" : p.group || (p.timeless || valueOf(q.query, "service.name") || p.profile || p.trace || p.span ? "" : "service.name"));
+
+function GroupBy({p, q, range}) {
     const labels = useData(apiUrl("labels", {from: range.from, to: range.to}));
-    const items = () => [{label: "not grouped", checked: !p.group, run: () => patch({group: "", zoom: ""})},
-        ...(labels.data ?? []).map((l) => ({label: l, checked: p.group === l, run: () => patch({group: l, zoom: ""})}))];
-    return html`<${Drop} label=${p.group ? `by ${p.group}` : "group by"} cls=${p.group ? "" : "quiet"} items=${items} />`;
+    const group = groupOf(p, q);
+    const items = () => [{label: "not grouped", checked: !group, run: () => patch({group: groupOf({...p, group: ""}, q) ? NONE : "", zoom: ""})},
+        ...(labels.data ?? []).map((l) => ({label: l, checked: group === l, run: () => patch({group: l, zoom: ""})}))];
+    return html`<${Drop} label=${group ? `by ${group}` : "group by"} cls=${group ? "" : "quiet"} items=${items} />`;
 }
 
 function useSeries(p, q, range) {
-    return useData(apiUrl("series", {query: q.query, from: range.from, to: range.to, group_by: p.group}));
+    return useData(apiUrl("series", {query: q.query, from: range.from, to: range.to, group_by: groupOf(p, q)}), {live: range.live});
 }
 
 function Series({p, q, range}) {
-    const series = useSeries(p, q, range);
+    const series = useSeries(p, q, range), group = groupOf(p, q);
     const marks = useDeploys(q, range);
     const brush = (a, b) => patch({from: seconds(a), to: seconds(b), zoom: "", profile: ""});
     const pick = (ms) => {
@@ -89,7 +100,6 @@ function Series({p, q, range}) {
         patch({from: seconds(start), to: seconds(start + Math.max(step, 1000)), view: "profiles", zoom: ""});
     };
     const theme = themeOf();
-    const also = series.data?.notes?.also ? html`<span class="muted" title="Two sources sent CPU time of the same processes, for example an agent and an SDK. One of them is counted, the one with spans if there is one; the other is stored as type cpu_also.">counted once: a second source sends some of it as well</span>` : "";
     const damage = series.data?.notes?.damaged ? html`<span class="more" title=${series.data.notes.damage}>${series.data.notes.damaged} damaged pieces are missing: wick store check</span>` : "";
     if (series.error || (series.data && !series.data.series.length))
         return html`<div class="series"><p class="series-none muted">${series.error ? series.error.message : "No data in this time range."} ${damage}</p></div>`;
@@ -98,50 +108,28 @@ function Series({p, q, range}) {
     const data = {...series.data, series: top};
     const names = top.map((s) => groupName(s.labels) === "(none)" ? q.query : groupName(s.labels));
     return html`<div class=${"series" + (series.loading ? " waiting" : "")}>
-        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage} ${also} <${Hidden} notes=${series.data.notes} query=${q.query} range=${range} /></span>${p.group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, p.group, top[i].labels[p.group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
+        <div class="series-head muted"><span>${axisTitle(data.unit, data.type)} ${damage} <${Also} notes=${series.data.notes} query=${q.query} range=${range} /> <${Hidden} notes=${series.data.notes} query=${q.query} range=${range} /></span>${group ? html`<span class="keys">${names.map((n, i) => html`<button key=${n} class="key" title=${`only ${n}`} onClick=${() => patch({query: withMatcher(q.query, group, top[i].labels[group] ?? ""), group: "", zoom: ""})}><i class="dot" style=${{background: seriesColor(i, theme)}}></i>${n}</button>`)}</span>`
             : html`<span>drag to select a range, click a point for its individual profiles</span>`}</div>
-        <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]}
+        <${Chart} data=${data} names=${names} height=${104} onBrush=${brush} onPick=${pick} marks=${marks} range=${[range.fromMs, range.toMs]} live=${range.live}
             label=${`${axisTitle(data.unit, data.type)} over time, ${names.length} series`} /></div>`;
 }
 
-// When versions of the selected service first appeared in the range.
+// Deploys of the selected service in the range, each at its first sample.
 function useDeploys(q, range) {
     const service = valueOf(q.query, "service.name");
-    const data = useData(service ? apiUrl("series", {query: q.query, from: range.from, to: range.to, group_by: "service.version"}) : null).data;
-    return useMemo(() => {
-        if (!data || !service) return [];
-        const from = Number(data.from) / 1e6, step = Number(data.step) / 1e6;
-        const seen = data.series.map((s) => ({version: s.labels["service.version"], at: s.values.findIndex((v) => v > 0)})).filter((s) => s.version && s.at > 0);
-        const first = Math.min(...data.series.map((s) => s.values.findIndex((v) => v > 0)).filter((i) => i >= 0));
-        return seen.filter((s) => s.at > first).slice(-6).map((s) => ({at: from + s.at * step, label: shortVersion(s.version)}));
-    }, [data, service]);
+    const data = useData(service ? apiUrl("deploys", {query: q.query, from: range.from, to: range.to}) : null).data;
+    return useMemo(() => (data?.deploys ?? []).filter((d) => d.deployed && isDeploy(d)).slice(-6).map((d) => ({at: Number(d.since) / 1e6, label: shortVersion(d.version)})), [data]);
 }
 
 const sum = (a) => a.reduce((x, y) => x + y, 0);
 
-// One tree per value of the group-by label, below one root.
-function useGrouped(p, q, range) {
-    const series = useSeries(p, q, range);
-    const values = useMemo(() => {
-        if (!p.group || !series.data) return [];
-        return series.data.series.map((s) => [s.labels[p.group] ?? "", sum(s.values)]).sort((a, b) => b[1] - a[1]).slice(0, GROUPS).map(([v]) => v);
-    }, [series.data, p.group]);
-    const key = p.group && values.length ? "group:" + JSON.stringify([q, p.group, values]) : null;
-    const one = (v) => get(apiUrl("flame", {...q, query: withMatcher(q.query, p.group, v), by: "filefunction", max_nodes: 3000, format: "binary"}));
-    return useData(key, {via: key ? async () => {
-        const trees = await Promise.all(values.map(one));
-        return joinTrees(values.map((v, i) => ({name: v || "(none)", tree: trees[i]})), trees[0]?.type ?? "", trees[0]?.unit ?? "");
-    } : null});
-}
-
 function Pane({p, q, range, view}) {
     const needTree = view === "flame" || view === "both" || view === "graph";
-    const grouped = useGrouped(needTree && view !== "graph" ? p : {}, q, range);
-    const plain = useTree(needTree && !(p.group && view !== "graph") ? {...q, by: "filefunction", max_nodes: p.nodes ?? NODES} : null, view === "graph" ? "" : p.zoom);
-    const tree = p.group && view !== "graph" ? grouped : plain;
+    const group = view === "graph" ? "" : groupOf(p, q);
+    const tree = useTree(needTree ? {...q, by: "filefunction", max_nodes: p.nodes ?? NODES, group_by: group} : null, view === "graph" ? "" : p.zoom, {live: range.live});
     const [found, setFound] = useState(null);
     const status = useStatus().data;
-    const cover = useCoverage(p.profile ? null : {query: q.query, from: q.from, to: q.to}), ns = cover.ns;
+    const cover = tree.cover;
     const t = tree.whole ?? tree.data;
     return html`<div class="toolbar">
             <${Choice} label="view" value=${view} options=${p.timeless ? views.filter(([v]) => v !== "profiles") : views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
@@ -149,7 +137,7 @@ function Pane({p, q, range, view}) {
             <${Filters} params=${p} />
             ${p.profile && html`<span class="chip"><span>one profile <b>${p.profile.slice(0, 8)}</b></span><button aria-label="all profiles" onClick=${() => patch({profile: ""})}>×</button></span>`}
             <span class="grow"></span>
-            ${needTree && t && html`<span class="num total" title=${coverTitle(cover)}><${Total} t=${t} ns=${ns} status=${status} /></span>`}
+            ${needTree && t && html`<span class="num total" title=${coverTitle(cover)}><${Total} t=${t} cover=${cover} status=${status} /></span>`}
             ${needTree && view !== "graph" && html`<${DrawOptions} params=${p} />`}
         </div>
         <div class=${"pane pane-" + view}>${view === "profiles" ? html`<${Profiles} p=${p} q=${q} range=${range} />`
@@ -157,18 +145,15 @@ function Pane({p, q, range, view}) {
         : view === "source" ? html`<${Source} p=${p} q=${q} range=${range} />`
         : view === "table" ? html`<${TopTable} p=${p} q=${q} range=${range} />`
         : html`<${Loaded} of=${tree} what="profiles" empty=${(d) => !(d.total[0][0] > 0)} nothing=${html`<${Nothing} p=${p} q=${q} range=${range} />`}>
-            ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} ns=${ns} />`
+            ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} />`
             : html`<div class=${view === "both" ? "split" : "whole"}>
                 ${view === "both" && html`<${TopTable} p=${p} q=${q} range=${range} narrow />`}
-                <${FlamePane} tree=${data} params=${p} ns=${ns} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} /></div>`}<//>`}
+                <${FlamePane} tree=${data} params=${p} cover=${cover} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} /></div>`}<//>`}
         </div>`;
 }
 
-// "of the whole selection; 12.3 min are covered by profiles, sampled at 19 Hz"
-function coverTitle({ns, rate: hz}) {
-    const sampled = !hz ? "" : `, sampled at ${Array.isArray(hz) ? hz.join(" to ") : hz} Hz`;
-    return ns > 0 ? `of the whole selection; ${duration(ns)} are covered by profiles${sampled}` : "of the whole selection";
-}
+// "of the whole selection; 12.3 min are covered by profiles"
+const coverTitle = (cover) => (cover?.ns > 0 ? `of the whole selection; ${duration(cover.ns)} are covered by profiles` : "of the whole selection");
 
 function rootName(query, timeless) {
     if (timeless) return "all";
@@ -176,10 +161,10 @@ function rootName(query, timeless) {
     return s.matchers.find((m) => m.name === "service.name" && m.op === "=")?.value ?? "all services";
 }
 
-function Total({t, ns, status}) {
-    const {type, unit} = t, v = t.total[0][0];
-    const money = status?.pricePerCoreHour ? cost(v, type, ns, status.pricePerCoreHour, status.currency) : "";
-    return html`${amount(v, unit, type)}${ns ? html` · ${rate(v, unit, type, ns)}` : ""}${money && html` · ${money}`}${named(t)}`;
+function Total({t, cover, status}) {
+    const {type, unit} = t, v = t.total[0][0], n = samplesOf(v, unit, cover?.rate), digits = digitsOf(n);
+    const money = status?.pricePerCoreHour ? cost(v, type, cover?.ns, status.pricePerCoreHour, status.currency) : "";
+    return html`${amount(v, unit, type, digits)}${cover?.ns ? html` · ${rate(v, unit, type, cover.ns, digits)}` : ""}${n !== undefined ? ` · ${samplesText(n)} at ${cover.rates.join("–")} Hz` : ""}${money && html` · ${money}`}${named(t)}`;
 }
 
 // "N % of frames named" where some are not.

@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// The front page: Services once data has been received, Start before that; a file's flame graph under `wick pprof
-// -http`.
+// The front page: what the latest deploys changed and which alerts fire, then the services. Start before data have been
+// received; a file's flame graph under `wick pprof -http`.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
+import {isDeploy} from "../lib/names.js";
 import {useStatus} from "../parts/shell.js";
+import {deploysOf, RegressionCard} from "../parts/regression.js";
 import {Failed, Loading} from "../parts/states.js";
 import {Compare} from "./compare.js";
 import {Explore} from "./explore.js";
 import {Services} from "./services.js";
 import {Start} from "./start.js";
 
+const CARDS = 3;
+
 export function Home() {
     const status = useStatus();
-    const services = useData(status.data && status.data.mode !== "files" ? apiUrl("services", {from: "now-1d"}) : null);
+    const server = status.data && status.data.mode !== "files";
+    const services = useData(server ? apiUrl("services", {from: "now-1d"}) : null);
+    const deploys = useData(server ? apiUrl("deploys", {query: "cpu", from: "now-1d"}) : null);
     if (status.error && !status.data) return html`<${Failed} error=${status.error} reload=${status.reload} />`;
     if (status.data?.mode === "files") return status.data.files.length > 1 ? html`<${Compare} />` : html`<${Explore} />`;
-    if (!services.data) return services.error ? html`<${Failed} error=${services.error} reload=${services.reload} />` : html`<${Loading} what="services" />`;
-    return services.data.length ? html`<${Services} />` : html`<${Start} />`;
+    if (services.error && !services.data) return html`<${Failed} error=${services.error} reload=${services.reload} />`;
+    if (!services.data || !(deploys.data || deploys.error)) return html`<${Loading} what="services" />`;
+    if (!services.data.length) return html`<${Start} />`;
+    const cards = deploysOf(deploys.data?.deploys ?? [], isDeploy).slice(0, CARDS);
+    return html`${cards.length ? html`<section class="regressions" aria-label="latest deploys">${cards.map((d) => html`<${RegressionCard} key=${d.now.service + d.now.version + d.now.since} deploy=${d} status=${status.data} />`)}</section>` : ""}
+        <${Services} />`;
 }

@@ -7,9 +7,9 @@ import {patch} from "../lib/url.js";
 import {Box, Loaded} from "../parts/states.js";
 import {Table} from "../parts/table.js";
 
-export function Profiles({p, q}) {
+export function Profiles({p, q, range}) {
     const byTime = p.psort === "time";
-    const data = useData(apiUrl("profiles", {query: q.query, from: q.from, to: q.to, trace_id: q.trace_id, span_id: q.span_id, sort: byTime ? "time" : "value", limit: 1000}));
+    const data = useData(apiUrl("profiles", {query: q.query, from: q.from, to: q.to, trace_id: q.trace_id, span_id: q.span_id, sort: byTime ? "time" : "value", limit: 1000}), {live: range.live});
     return html`<${Loaded} of=${data} what="single profiles" empty=${(d) => !d.profiles.length}
         nothing=${html`<${Box} title="No individual profiles"><p>No profile matches in this time range, or its detail is older than <code>retention.detail</code>: the merged flame graph is still available.</p><//>`}>
         ${(d) => {
@@ -21,7 +21,7 @@ export function Profiles({p, q}) {
                 {key: "samples", title: "samples", num: true, value: (r) => r.samples, show: (r) => number(r.samples)},
                 {key: "labels", title: "labels", cls: "wide", show: (r) => html`<span class="fn muted">${Object.entries(r.labels).map(([k, v]) => `${k}=${v}`).join("  ")}</span>`},
             ];
-            const [key, way] = (p.prow || "value-").match(/^(\w+?)([+-]?)$/).slice(1);
+            const [key, way] = (/^(\w+?)([+-]?)$/.exec(p.prow ?? "") ?? [0, "value", "-"]).slice(1);
             return html`<div class="top-pane"><${Table} caption="single profiles" columns=${columns} rows=${d.profiles} rowKey=${(r) => r.handle} sort=${{key, up: way === "+"}}
                 onSort=${(s) => patch({prow: s.key + (s.up ? "+" : "-"), psort: s.key === "time" ? "time" : ""}, {replace: true})}
                 onPick=${(r) => patch({profile: r.handle, view: "", zoom: ""})} />

@@ -2,9 +2,9 @@
 // Callers above, callees below one function.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
-import {apiUrl, useCoverage, useData} from "../lib/api.js";
+import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {treeOfJson} from "../lib/tree.js";
-import {amount, percent, rate} from "../lib/units.js";
+import {amount, digitsOf, percent, rate, samplesOf, samplesText} from "../lib/units.js";
 import {patch} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {frameActions} from "../parts/flamepane.js";
@@ -21,12 +21,14 @@ export function FunctionPicker({p, top}) {
         onPick=${(fn) => patch({fn, file: ""})} /></label></div>`;
 }
 
+const rateOf = (answer) => ({rate: [answer?.rate ?? 0].flat()[0], rates: [answer?.rate ?? 0].flat()});
+
 export function Sandwich({p, q, range}) {
     const status = useStatus().data;
-    const data = useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null);
+    const data = useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null, {live: range.live});
     const trees = useMemo(() => data.data && {callers: treeOfJson(data.data.callers), callees: treeOfJson(data.data.callees)}, [data.data]);
     const top = useFunctions(q);
-    const {ns} = useCoverage(p.profile ? null : {query: q.query, from: q.from, to: q.to});
+    const cover = {...coverageOf(data.data?.callees), ...rateOf(data.data)};
     const actions = (node, t) => frameActions(node, t, p, status, "").filter((a) => a.hint !== "Enter");
     let body;
     if (!p.fn) body = html`<${Box} title="Pick a function"><p>Choose one above, or a row of the table, or “Callers and callees” in the menu of a frame.</p><//>`;
@@ -34,11 +36,11 @@ export function Sandwich({p, q, range}) {
     else if (!trees) body = html`<${Loading} what="callers and callees" />`;
     else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample in this time range contains <code>${p.fn}</code>.</p><//>`;
     else {
-        const t = trees.callees, v = t.total[0][0], self = t.self[0][0];
-        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type)} ${ns ? html` · ${rate(v, t.unit, t.type, ns)}` : ""} · self ${amount(self, t.unit, t.type)}${top.data?.total ? html` · ${percent(v / top.data.total)} of all` : ""}</p>
+        const t = trees.callees, v = t.total[0][0], self = t.self[0][0], n = samplesOf(v, t.unit, cover.rate), d = digitsOf(n);
+        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type, d)} ${cover.ns ? html` · ${rate(v, t.unit, t.type, cover.ns, d)}` : ""} · self ${amount(self, t.unit, t.type, digitsOf(samplesOf(self, t.unit, cover.rate)))}${top.data?.total ? html` · ${percent(v / top.data.total, undefined, d)} of all` : ""}${n !== undefined ? ` · ${samplesText(n)} at ${cover.rates.join("–")} Hz` : ""}</p>
         <div class="sandwich">
-            <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} ns=${ns} actions=${actions} label="Callers" rootName=${p.fn} /></section>
-            <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} ns=${ns} actions=${actions} label="Callees" rootName=${p.fn} /></section>
+            <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callers" rootName=${p.fn} /></section>
+            <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callees" rootName=${p.fn} /></section>
         </div>`;
     }
     return html`<div class="column"><${FunctionPicker} p=${p} top=${top} />${body}</div>`;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Senders: what each sender sends and has lost, and the state of its governor; and which binaries have names, with how
+// Sources: what each sender sends and has lost, and the state of its governor; and which binaries have names, with how
 // to get the missing ones.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
@@ -8,6 +8,7 @@ import {serviceQuery} from "../lib/selector.js";
 import {ago, bytes, duration, number, percent} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {Hidden} from "../parts/hidden.js";
+import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded} from "../parts/states.js";
 import {Table} from "../parts/table.js";
@@ -15,7 +16,7 @@ import {Table} from "../parts/table.js";
 const orDash = (v, f = number) => (v === undefined || v === null || v === "" ? html`<span class="muted">–</span>` : f(Number(v)));
 
 function sortOf(p, key, standard) {
-    const [k, way] = (p[key] || standard).match(/^(\w+?)([+-]?)$/).slice(1);
+    const [, k, way] = /^(\w+?)([+-]?)$/.exec(p[key] ?? "") ?? /^(\w+?)([+-]?)$/.exec(standard);
     return {key: k, up: way === "+"};
 }
 
@@ -88,15 +89,15 @@ const symbolColumns = [
 
 export function Senders() {
     const p = route.value.params;
-    const status = useStatus(5000).data;
-    const senders = useData(apiUrl("senders"), {every: 5000});
+    const status = useStatus({live: true}).data;
+    const senders = useData(apiUrl("senders"), {live: true});
     const symbols = useData(apiUrl("symbols", {query: "cpu", from: "now-1h"}));
-    const sort = sortOf(p, "sort", "lastSeen-"), order = sortOf(p, "order", "named+");
-    return html`<div class="bar"><h1>Senders</h1><span class="grow"></span>${status && html`<span class="num total">${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}</div>
+    const sort = sortOf(p, "sort", "service+"), order = sortOf(p, "order", "named+");
+    return html`<div class="bar"><h1>Sources</h1><span class="grow"></span><${LiveState} range=${{live: true}} />${status && html`<span class="num total">${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}</div>
         <div class="services">
         <section class="panel reserve" aria-label="who sends"><h2>Active senders</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="No data received since the server started">
             <p>${status?.otlp ? html`OTLP: listening on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
-            ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${grouped(d.senders)} sort=${sort} rowKey=${(s) => s.key}
+            ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${grouped(d.senders)} sort=${sort} rowKey=${(s) => s.key} still
                 onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
         <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named <${Hidden} notes=${symbols.data.notes} query="cpu" range=${{from: "now-1h", to: "now"}} /></span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
             ${(d) => html`<${Table} caption="binaries and their symbols" columns=${symbolColumns} rows=${d.binaries} sort=${order} rowKey=${(b) => b.buildId + "\0" + b.mapping}

@@ -3,6 +3,7 @@
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, useData} from "../lib/api.js";
+import {colored} from "../lib/syntax.js";
 import {linksFor} from "../lib/links.js";
 import {valueOf} from "../lib/selector.js";
 import {amount, percent} from "../lib/units.js";
@@ -29,8 +30,8 @@ function listing(rows, text) {
     return out;
 }
 
-export function Source({p, q}) {
-    const data = useData(p.fn || p.file ? apiUrl("lines", {...q, function: p.fn, file: p.fn ? undefined : p.file}) : null);
+export function Source({p, q, range}) {
+    const data = useData(p.fn || p.file ? apiUrl("lines", {...q, function: p.fn, file: p.fn ? undefined : p.file}) : null, {live: range.live});
     return html`<div class="column"><${FunctionPicker} p=${p} top=${useFunctions(q)} />
         ${!p.fn && !p.file ? html`<${Box} title="Pick a function"><p>Choose one above, or “Source lines” in the menu of a frame.</p><//>`
         : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.some((r) => r.line)} nothing=${html`<${Box} title="No line numbers">
@@ -42,8 +43,10 @@ function Files({d, p, q}) {
     const files = useMemo(() => {
         const by = new Map();
         for (const r of d.rows) by.set(r.file ?? "", [...(by.get(r.file ?? "") ?? []), r]);
-        return [...by];
-    }, [d]);
+        // The file that was asked for comes first, then the one with the most weight.
+        const weight = ([file, rows]) => (file === p.file ? Infinity : file ? rows.reduce((sum, r) => sum + r.total, 0) : -1);
+        return [...by].sort((a, b) => weight(b) - weight(a));
+    }, [d, p.file]);
     return html`<div class="sources" tabindex="0" role="region" aria-label="source">${files.map(([file, rows]) => html`<${File} key=${file} file=${file} rows=${rows} d=${d} p=${p} q=${q} />`)}</div>`;
 }
 
@@ -61,7 +64,7 @@ function File({file, rows, d, p, q}) {
         <table class="code"><caption class="sr">lines of ${file}</caption><thead><tr><th scope="col" class="num">self</th><th scope="col" class="num">total</th><th scope="col" class="num">%</th><th scope="col" class="num">line</th><th scope="col">source</th></tr></thead>
         <tbody>${lines.map((l) => html`<tr class=${l.total ? "" : "cold"}><td class="num">${l.self ? amount(l.self, d.unit, d.type) : ""}</td><td class="num">${l.total ? amount(l.total, d.unit, d.type) : ""}</td>
             <td class="num"><span class="heat" style=${{opacity: l.total ? Math.min(1, 0.15 + (l.total / whole) * 1.5) : 0}}></span>${l.total ? percent(l.total / whole) : ""}</td>
-            <td class="num muted">${links(l.n)[0] ? html`<a href=${links(l.n)[0].href} target="_blank" rel="noopener noreferrer">${l.n}</a>` : l.n}</td><td><pre>${l.text}</pre></td></tr>`)}</tbody></table></section>`;
+            <td class="num muted">${links(l.n)[0] ? html`<a href=${links(l.n)[0].href} target="_blank" rel="noopener noreferrer">${l.n}</a>` : l.n}</td><td><pre>${colored(l.text, file)}</pre></td></tr>`)}</tbody></table></section>`;
 }
 
 const hottest = (lines) => lines.reduce((a, b) => (b.total > a.total ? b : a), lines[0])?.n ?? 1;

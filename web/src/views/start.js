@@ -3,17 +3,18 @@
 // missing and the command that fixes it.
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
-import {apiUrl, post, useCoverage, useData} from "../lib/api.js";
+import {apiUrl, post, useData} from "../lib/api.js";
 import {printSelector} from "../lib/selector.js";
 import {amount, percent, rate} from "../lib/units.js";
 import {go, href, route} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {useTree} from "../parts/flamepane.js";
 import {Choice} from "../parts/menu.js";
+import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
 import {Loading} from "../parts/states.js";
 
-const EVERY = 3000, WINDOW = "now-5m";
+const WINDOW = "now-5m";
 
 function languages(grpc, http, page) {
     return {
@@ -97,12 +98,12 @@ function Agent({status, hostThere}) {
 
 function Live({status}) {
     const host = status?.host;
-    const hosts = useData(apiUrl("labels/host.name/values", {from: WINDOW}), {every: EVERY});
+    const hosts = useData(apiUrl("labels/host.name/values", {from: WINDOW}));
     const there = host && (hosts.data ?? []).includes(host);
     const query = there ? printSelector({type: "cpu", matchers: [{name: "host.name", op: "=", value: host}]}) : "cpu";
-    const tree = useTree({query, from: WINDOW, ignore: "^(\\[?idle\\]?|swapper.*|do_idle|cpu_idle_poll|default_idle)$", by: "filefunction", max_nodes: 6000}, "", {every: EVERY});
+    const tree = useTree({query, from: WINDOW, ignore: "^(\\[?idle\\]?|swapper.*|do_idle|cpu_idle_poll|default_idle)$", by: "filefunction", max_nodes: 3000}, "", {live: true});
     const [zoom, setZoom] = useState([]);
-    const {ns} = useCoverage({query, from: WINDOW}, {every: EVERY});
+    const cover = tree.cover;
     const t = tree.data;
     const some = t && t.total[0][0] > 0;
     let named = 0, all = 0;
@@ -114,9 +115,9 @@ function Live({status}) {
         }
     return html`<section class="live" aria-label="live flame graph">
         <div class="live-head"><h2>${there ? `${host}, last five minutes` : some ? "Received profiles, last five minutes" : "Waiting for the first profile"}</h2>
-            ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, ns)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
-            <span class="grow"></span><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>`}</div>
-        <div class="live-pane">${some ? html`<${Flame} tree=${t} ns=${ns} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} zoom=${zoom} onZoom=${setZoom} />`
+            ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, cover?.ns)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
+            <span class="grow"></span><${LiveState} range=${{live: true}} /><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>`}</div>
+        <div class="live-pane">${some ? html`<${Flame} tree=${t} cover=${cover} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} zoom=${zoom} onZoom=${setZoom} />`
         : tree.loading && !t ? html`<${Loading} />` : html`<${Waiting} status=${status} there=${there} />`}</div></section>`;
 }
 
@@ -126,8 +127,8 @@ function Waiting({status, there}) {
 }
 
 export function Start() {
-    const status = useStatus(10000).data;
-    const services = useData(apiUrl("services", {from: "now-1h"}), {every: EVERY});
+    const status = useStatus().data;
+    const services = useData(apiUrl("services", {from: "now-1h"}), {live: true});
     useEffect(() => void (document.title = "wick"), []);
     return html`<h1 class="sr">Start</h1><div class="start">
         <${Live} status=${status} />

@@ -2,14 +2,14 @@
 // Functions (files, lines, binaries, packages) by weight.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
-import {apiUrl, useData} from "../lib/api.js";
+import {apiUrl, coverageOf, useData} from "../lib/api.js";
+import {changeText, comparison, modeOf} from "../lib/diff.js";
 import {shortName} from "../lib/names.js";
-import {amount, percent, points} from "../lib/units.js";
+import {amount, digitsOf, number, percent, samplesOf} from "../lib/units.js";
 import {patch} from "../lib/url.js";
 import {Choice} from "../parts/menu.js";
 import {Loaded, Box} from "../parts/states.js";
 import {Bar, Table} from "../parts/table.js";
-import {exactly} from "../parts/filters.js";
 
 const LIMIT = 2000;
 const granules = [["function", "functions"], ["package", "packages"], ["file", "files"], ["line", "lines"], ["mapping", "binaries"]];
@@ -33,49 +33,54 @@ function nameCell(r, by) {
 }
 
 function oneColumns(d, by, narrow) {
-    const {total, unit, type} = d;
+    const {total, unit, type} = d, {rate} = coverageOf(d);
+    const digits = (v) => digitsOf(samplesOf(v, unit, rate)), share = (v) => html`<${Bar} share=${v / total}>${percent(v / total, undefined, digits(v))}<//>`;
     return [
         {key: "name", title: by, value: (r) => r.name, show: (r) => nameCell(r, by), cls: "wide"},
-        ...(narrow ? [] : [{key: "self", title: "self", num: true, value: (r) => r.self, show: (r) => amount(r.self, unit, type)}]),
-        {key: "selfp", title: "self %", num: true, value: (r) => r.self, show: (r) => html`<${Bar} share=${r.self / total}>${percent(r.self / total)}<//>`},
-        ...(narrow ? [] : [{key: "total", title: "total", num: true, value: (r) => r.total, show: (r) => amount(r.total, unit, type)}]),
-        {key: "totalp", title: "total %", num: true, value: (r) => r.total, show: (r) => html`<${Bar} share=${r.total / total}>${percent(r.total / total)}<//>`},
+        ...(narrow ? [] : [{key: "self", title: "self", num: true, value: (r) => r.self, show: (r) => amount(r.self, unit, type, digits(r.self))}]),
+        {key: "selfp", title: "self %", num: true, value: (r) => r.self, show: (r) => share(r.self)},
+        ...(narrow ? [] : [{key: "total", title: "total", num: true, value: (r) => r.total, show: (r) => amount(r.total, unit, type, digits(r.total))}]),
+        ...(narrow || !rate || unit !== "nanoseconds" ? [] : [{key: "samples", title: "samples", num: true, value: (r) => r.total, show: (r) => number(Math.round(samplesOf(r.total, unit, rate)))}]),
+        {key: "totalp", title: "total %", num: true, value: (r) => r.total, show: (r) => share(r.total)},
     ];
 }
 
-function diffColumns(d, by) {
-    const {total, unit, type} = d;
-    const share = (v, c) => v[c] / (total[c] || 1);
-    const delta = (r, k) => share(r[k], 1) - share(r[k], 0);
-    const cell = (x) => html`<span class=${x > 0.00005 ? "more" : x < -0.00005 ? "less" : ""}>${points(x)}</span>`;
+// Both sides and the change, per second, by share or in total (lib/diff.js).
+function diffColumns(d, by, params) {
+    const cover = coverageOf(d);
+    const diff = comparison({mode: modeOf(params, d.type, cover), unit: d.unit, type: d.type, cover, whole: d.total});
+    const side = (key, title, k, c) => ({key, title, num: true, value: (r) => diff.of(r[k][0], r[k][1])[c ? "q" : "p"],
+        show: (r) => (r[k][c] ? diff.show(r[k][c], c, digitsOf(diff.samples(r[k][c]))) : "–")});
+    const change = (key, title, k) => ({key, title, num: true, value: (r) => diff.of(r[k][0], r[k][1]).d, show: (r) => {
+        const x = diff.of(r[k][0], r[k][1]);
+        if (!(r[k][0] || r[k][1])) return "";
+        return html`<span class=${x.significant ? (x.d > 0 ? "more" : "less") : "muted"} title=${x.significant || !x.known ? undefined : "not significant: within the sampling noise"}>${changeText(x)}</span>`;
+    }});
     return [
         {key: "name", title: by, value: (r) => r.name, show: (r) => nameCell(r, by), cls: "wide"},
-        {key: "self0", title: "self before", num: true, value: (r) => share(r.self, 0), show: (r) => percent(share(r.self, 0))},
-        {key: "self1", title: "self now", num: true, value: (r) => share(r.self, 1), show: (r) => percent(share(r.self, 1))},
-        {key: "dself", title: "change of self", num: true, value: (r) => delta(r, "self"), show: (r) => cell(delta(r, "self"))},
-        {key: "total0", title: "total before", num: true, value: (r) => share(r.total, 0), show: (r) => percent(share(r.total, 0))},
-        {key: "total1", title: "total now", num: true, value: (r) => share(r.total, 1), show: (r) => percent(share(r.total, 1))},
-        {key: "dtotal", title: "change of total", num: true, value: (r) => delta(r, "total"), show: (r) => cell(delta(r, "total"))},
-        {key: "abs", title: "now", num: true, value: (r) => r.total[1], show: (r) => amount(r.total[1], unit, type)},
+        side("self0", "self before", "self", 0), side("self1", "self now", "self", 1), change("dself", "change of self", "self"),
+        side("total0", "total before", "total", 0), side("total1", "total now", "total", 1), change("dtotal", "change of total", "total"),
     ];
 }
 
-// With base_* in q: a table of differences.
-export function TopTable({p, q, narrow = false, diff = false}) {
-    const by = p.rows || "function";
-    const data = useData(apiUrl("top", {...q, by, limit: LIMIT, sort: diff ? "share" : undefined}));
-    const [key, way] = (p.sort || (diff ? "dself-" : "selfp-")).match(/^(\w+?)([+-]?)$/)?.slice(1) ?? [];
+// With base_* in q: a table of differences. onSelect(row): instead of opening a row, for the table beside a flame graph.
+export function TopTable({p, q, range, narrow = false, diff = false}) {
+    const by = granules.some(([g]) => g === p.rows) ? p.rows : "function";
+    const data = useData(apiUrl("top", {...q, by, limit: LIMIT, sort: diff ? (p.mode === "share" ? "share" : "delta") : undefined}), {live: !!range?.live});
+    const [, key, way] = /^(\w+?)([+-]?)$/.exec(p.sort ?? "") ?? [0, diff ? "dself" : "selfp", "-"];
     const sort = {key, up: way === "+"};
-    const keep = useMemo(() => matcher(p.search), [p.search]);
+    const keep = useMemo(() => matcher(narrow ? "" : p.search), [p.search, narrow]);
+    const rowKey = (r) => r.name + "\0" + (r.file ?? "") + (r.line ?? "");
+    const open = (r) => patch(narrow ? {sel: p.sel === r.name ? "" : r.name} : {view: "sandwich", fn: r.name, zoom: ""});
     return html`<div class="top-pane">
         ${!narrow && html`<${Choice} label="rows" value=${by} options=${granules} onPick=${(v) => patch({rows: v === "function" ? "" : v})} />`}
         <${Loaded} of=${data} what="the table" empty=${(d) => !d.rows.length} nothing=${html`<${Box} title="Nothing to list"><p>No samples match in this range.</p><//>`}>
         ${(d) => {
-            const rows = d.rows.filter(keep);
-            const columns = diff ? diffColumns(d, by) : oneColumns(d, by, narrow);
-            return html`<${Table} caption=${`${by}s by weight`} columns=${columns} rows=${rows} sort=${sort} rowKey=${(r) => r.name + "\0" + (r.file ?? "") + (r.line ?? "")}
-                onSort=${(s) => patch({sort: s.key + (s.up ? "+" : "-")}, {replace: true})} selected=${undefined}
-                onPick=${by === "function" || by === "line" ? (r) => patch(narrow ? {search: p.search === exactly(r.name) ? "" : exactly(r.name)} : {view: "sandwich", fn: r.name, zoom: ""}) : undefined} />
+            const rows = d.rows.filter(keep), picked = narrow && p.sel ? rows.find((r) => r.name === p.sel) : null;
+            const columns = diff ? diffColumns(d, by, p) : oneColumns(d, by, narrow);
+            return html`<${Table} caption=${`${by}s by weight`} columns=${columns} rows=${rows} sort=${sort} rowKey=${rowKey}
+                onSort=${(s) => patch({sort: s.key + (s.up ? "+" : "-")}, {replace: true})} selected=${picked ? rowKey(picked) : undefined}
+                onPick=${by === "function" || by === "line" ? open : undefined} />
             ${d.count > d.rows.length && html`<p class="muted foot">The ${d.rows.length} largest of ${d.count}.</p>`}`;
         }}<//></div>`;
 }

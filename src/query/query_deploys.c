@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists versions of services with the times of their profiles (query_deploys.h), and finds the interval of the profiles
+ * of a selection (query_interval() of query.h).
+ *
+ * Both list the profiles of a range without reading their stacks.
+ */
+#include "query/query_deploys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "model/semconv.h"
+
+enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256 };
+static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S; /* a version without profiles for this long has stopped */
+static const int64_t INTERVAL_RANGE_NS = 30 * 60 * NS_PER_S;
+
+struct profile_start {
+    int64_t time, duration;
+    uint32_t pair; /* index of a service and version, or of a series */
+};
+
+struct profile_starts {
+    struct profile_start *v;
+    size_t n, cap;
+    struct query_deploys *out; /* NULL: only series are told apart */
+    size_t cap_pairs;
+    const struct labels *cached[PAIRS_CACHED]; /* the labels of a series have one address during a listing */
+    uint32_t pair_of[PAIRS_CACHED];
+};
+
+/* --- collecting --- */
+
+static int find_pair(struct profile_starts *x, const struct labels *l, uint32_t *ret)
+{
+    struct str service = labels_get(l, STR(SEMCONV_SERVICE_NAME)),
+               version = labels_get(l, STR(SEMCONV_SERVICE_VERSION));
+    struct query_deploy d = {0};
+    int r;
+
+    for (uint32_t i = 0; i < x->out->n; i++)
+        if (str_eq(x->out->v[i].service, service) && str_eq(x->out->v[i].version, version)) {
+            *ret = i;
+            return 0;
+        }
+    d.service = arena_str(&x->out->arena, service);
+    d.version = arena_str(&x->out->arena, version);
+    if ((service.n && !d.service.p) || (version.n && !d.version.p))
+        return -ENOMEM;
+    r = array_push(x->out->v, x->out->n, x->cap_pairs, PAIRS_MAX, d);
+    *ret = x->out->n - 1;
+    return r;
+}
+
+static int pair_of(struct profile_starts *x, const struct labels *l, uint32_t *ret)
+{
+    size_t at = (uintptr_t) l / sizeof *l % PAIRS_CACHED;
+    int r = 0;
+
+    if (!x->out) {
+        *ret = (uint32_t) ((uintptr_t) l / sizeof *l); /* which series does not matter, only that it is another one */
+        return 0;
+    }
+    if (x->cached[at] != l) {
+        r = find_pair(x, l, &x->pair_of[at]);
+        x->cached[at] = r < 0 ? NULL : l;
+    }
+    *ret = x->pair_of[at];
+    return r;
+}
+
+static int add_start(void *ctx, const struct store_profile *p)
+{
+    struct profile_starts *x = ctx;
+    struct profile_start s = {.time = p->time_ns, .duration = MAX(p->duration_ns, 0)};
+    const struct profile_start *last;
+    int r = pair_of(x, p->labels, &s.pair);
+
+    if (r < 0)
+        return r;
+    if (x->out)
+        x->out->v[s.pair].profiles++;
+    last = x->n ? &x->v[x->n - 1] : NULL;
+    if (last && last->time == s.time && last->pair == s.pair) /* the processes of one batch */
+        return 0;
+    return array_push(x->v, x->n, x->cap, STARTS_MAX, s);
+}
+
+static int collect(struct store *s, const struct query *q, int64_t from, struct profile_starts *x, struct err *e)
+{
+    struct store_query sq = q->q;
+
+    sq.columns[0] = q->q.columns[q->is_diff];
+    sq.columns[0].from = MAX(sq.columns[0].from, from);
+    sq.n_columns = 1;
+    sq.has_trace = sq.has_span = sq.has_profile = false;
+    sq.focus = sq.ignore = sq.hide = (struct str){0};
+    sq.notes = x->out ? q->q.notes : NULL;
+    return s->ops->profiles(s, &sq, add_start, x, e);
+}
+
+/* --- runs --- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct profile_start *x = a, *y = b;
+
+    return (x->time > y->time) - (x->time < y->time);
+}
+
+/* Whether another version of the service had a profile in (from, to). */
+static bool another_ran(const struct profile_starts *x, size_t at, int64_t from)
+{
+    const struct query_deploy *d = &x->out->v[x->v[at].pair];
+
+    for (size_t i = at; i-- > 0 && x->v[i].time > from;)
+        if (x->v[i].pair != x->v[at].pair && str_eq(x->out->v[x->v[i].pair].service, d->service))
+            return true;
+    return false;
+}
+
+static void follow_runs(struct profile_starts *x)
+{
+    for (size_t i = 0; i < x->n; i++) {
+        const struct profile_start *s = &x->v[i];
+        struct query_deploy *d = &x->out->v[s->pair];
+
+        if (!d->first) {
+            d->first = d->since = s->time;
+            d->deployed = another_ran(x, i, INT64_MIN);
+        } else if (s->time - d->last > RUN_GAP_NS + s->duration && another_ran(x, i, d->last)) {
+            d->since = s->time;
+            d->deployed = true;
+        }
+        d->last = s->time;
+    }
+}
+
+static int by_service(const void *a, const void *b)
+{
+    const struct query_deploy *x = a, *y = b;
+    int r = str_cmp(x->service, y->service);
+
+    return r ? r : (x->since > y->since) - (x->since < y->since);
+}
+
+/* Of the versions of a service that run at its end, the one that began last. v is sorted by service and since. */
+static void mark_latest(struct query_deploys *d)
+{
+    for (uint32_t i = 0, end; i < d->n; i = end) {
+        int64_t last = INT64_MIN;
+
+        for (end = i; end < d->n && str_eq(d->v[end].service, d->v[i].service); end++)
+            last = MAX(last, d->v[end].last);
+        for (uint32_t k = end; k-- > i;)
+            if (d->v[k].last >= last - RUN_GAP_NS) {
+                d->v[k].latest = true;
+                break;
+            }
+    }
+}
+
+int query_deploys(struct store *s, const struct query *q, struct query_deploys *ret, struct err *e)
+{
+    struct profile_starts *x = mem_zalloc(sizeof *x);
+    int r;
+
+    *ret = (struct query_deploys){0};
+    arena_init(&ret->arena, q->q.memory_limit);
+    if (!x)
+        return -ENOMEM;
+    x->out = ret;
+    r = collect(s, q, INT64_MIN, x, e);
+    if (r == 0 && x->n) {
+        qsort(x->v, x->n, sizeof *x->v, by_time);
+        follow_runs(x);
+        qsort(ret->v, ret->n, sizeof *ret->v, by_service);
+        mark_latest(ret);
+    }
+    mem_free(x->v);
+    mem_free(x);
+    if (r < 0)
+        query_deploys_done(ret);
+    return r;
+}
+
+void query_deploys_done(struct query_deploys *d)
+{
+    mem_free(d->v);
+    arena_done(&d->arena);
+    *d = (struct query_deploys){0};
+}
+
+static void put_ns(struct buf *out, bool *first, const char *key, int64_t ns)
+{
+    json_put_key(out, first, key);
+    buf_printf(out, "\"%lld\"", (long long) ns);
+}
+
+void query_deploys_json(struct buf *out, const struct query_deploys *d)
+{
+    buf_puts(out, "{\"deploys\":[");
+    for (uint32_t i = 0; i < d->n; i++) {
+        const struct query_deploy *x = &d->v[i];
+        bool first = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        json_put_key(out, &first, "service");
+        json_put_str(out, x->service);
+        json_put_key(out, &first, "version");
+        json_put_str(out, x->version);
+        put_ns(out, &first, "first", x->first);
+        put_ns(out, &first, "last", x->last);
+        put_ns(out, &first, "since", x->since);
+        json_put_key(out, &first, "profiles");
+        json_put_u64(out, x->profiles);
+        buf_printf(out, ",\"latest\":%s,\"deployed\":%s}", x->latest ? "true" : "false",
+                   x->deployed ? "true" : "false");
+    }
+    buf_puts(out, "]}");
+}
+
+/* --- the interval --- */
+
+static int by_pair(const void *a, const void *b)
+{
+    const struct profile_start *x = a, *y = b;
+
+    return x->pair != y->pair ? (x->pair > y->pair) - (x->pair < y->pair) : by_time(a, b);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *) a, y = *(const int64_t *) b;
+
+    return (x > y) - (x < y);
+}
+
+/* Three quarters of the profiles follow the one before them after at most this time. */
+static int usual_interval(struct profile_starts *x, int64_t *ret)
+{
+    int64_t *apart = mem_zalloc_array(x->n + 1, sizeof *apart);
+    size_t n = 0;
+
+    if (!apart)
+        return -ENOMEM;
+    qsort(x->v, x->n, sizeof *x->v, by_pair);
+    for (size_t i = 1; i < x->n; i++)
+        if (x->v[i].pair == x->v[i - 1].pair && x->v[i].time > x->v[i - 1].time)
+            apart[n++] = x->v[i].time - x->v[i - 1].time;
+    qsort(apart, n, sizeof *apart, by_value);
+    *ret = n ? apart[n * 3 / 4] : x->v[0].duration;
+    mem_free(apart);
+    return 0;
+}
+
+int query_interval(struct store *s, const struct query *q, int64_t *ret, struct err *e)
+{
+    const struct store_column *c = &q->q.columns[q->is_diff];
+    struct profile_starts *x = mem_zalloc(sizeof *x);
+    int r;
+
+    *ret = 0;
+    if (!x)
+        return -ENOMEM;
+    r = collect(s, q, c->to - INTERVAL_RANGE_NS, x, e);
+    if (r == 0 && x->n)
+        r = usual_interval(x, ret);
+    mem_free(x->v);
+    mem_free(x);
+    return r;
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Views refresh while their range ends at now, within a budget; they can be paused; a dead server shows within ten seconds.
+// The page's clock is moved by hand.
+import {drawn, equal, ok, settled} from "../lib.mjs";
+
+const all = ["", "start", "services", "explore", "explore?query=cpu{service.name%3D%22checkout%22}&view=both", "compare", "senders"], some = ["start", "explore"];
+
+// A page whose timers run only when advance() says so.
+async function still(t, path, options) {
+    const page = await t.page(options);
+    await page.clock.install();
+    await page.goto(`${t.url}/${path}`);
+    await page.clock.runFor(1500);
+    await settled(page);
+    return page;
+}
+
+async function advance(page, ms) {
+    for (let left = ms; left > 0; left -= 1000) {
+        await page.clock.runFor(Math.min(1000, left));
+        for (let k = 0; k < 400 && page.pending.size; k++) await new Promise((r) => setTimeout(r, 10));
+    }
+}
+
+export default async function (t) {
+    const views = t.every ? all : some;
+    for (const path of views)
+        await t.check(`/${path}: a minute of looking costs at most 10 requests and 100 kB`, async () => {
+            const page = await still(t, path);
+            let requests = 0, bytes = 0;
+            const answers = [];
+            page.on("request", () => requests++);
+            page.on("response", (r) => answers.push(r.request().sizes().then((s) => (bytes += s.responseBodySize + s.responseHeadersSize), () => {})));
+            await advance(page, 60e3);
+            await Promise.all(answers);
+            ok(requests >= 6 && requests <= 10, `${requests} requests`);
+            ok(bytes <= 100e3, `${bytes} bytes`);
+            await page.context().close();
+        });
+    await t.check("new data arrive without a reload; what has the focus keeps it", async () => {
+        const name = "live-" + Date.now(), now = () => Math.floor(Date.now() / 1000);
+        const setup = await t.page(); // its request context has no faked clock
+        const send = async (text) => {
+            const r = await setup.request.post(`${t.url}/ingest?name=${name}&from=${now() - 12}&until=${now() - 2}&format=folded&sampleRate=100&units=samples`, {data: text, headers: {"content-type": "text/plain"}});
+            ok(r.ok(), `${r.status()} ${await r.text()}`);
+        };
+        await send("main;work;deep 70\nmain;idle 30\n");
+        const page = await still(t, `explore?from=now-15m&query=${encodeURIComponent(`cpu{service.name="${name}"}`)}`);
+        await drawn(page);
+        await page.locator(".flame-box").focus();
+        for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
+        const focus = () => page.evaluate(() => document.querySelector(".flame-box").wickEngine).then(() => page.evaluate(() => {
+            const e = document.querySelector(".flame-box").wickEngine;
+            return [e.layout.tree.name(e.focus), e.layout.tree.total[0][0]];
+        }));
+        equal(await focus(), ["deep", 1e9], "before");
+        await send("main;aaa 400\nmain;work;deep 100\n");
+        await advance(page, 30e3);
+        equal(await focus(), ["deep", 6e9], "after: the same frame, of a new picture");
+        ok(/updated (now|\d+ s ago)/.test(await page.locator(".live-age").innerText()), await page.locator(".live-age").innerText());
+        await page.getByRole("button", {name: "Pause"}).click();
+        equal(await page.locator(".live-age").innerText(), "paused");
+        await send("main;later 500\n");
+        await advance(page, 30e3);
+        equal(await focus(), ["deep", 6e9], "paused: nothing changes");
+        await page.getByRole("button", {name: "Resume"}).click();
+        await advance(page, 20e3);
+        equal((await focus())[1], 11e9, "resumed");
+        await t.clean(page, "live");
+    });
+    for (const path of views)
+        await t.check(`/${path}: a dead server shows within ten seconds`, async () => {
+            const page = await still(t, path, {expected: [/ERR_FAILED/]});
+            ok(!(await page.locator(".banner").first().isVisible()), "no banner while it lives");
+            await page.route("**/api/**", (r) => r.abort());
+            await advance(page, 10e3);
+            await page.getByText("The server does not respond").first().waitFor({timeout: 5000});
+            ok(await page.locator(".banner").first().isVisible(), "the banner");
+            await page.context().close();
+        });
+    await t.check("rows of Sources keep their places", async () => {
+        const page = await still(t, "senders");
+        const rows = () => page.locator("section[aria-label='who sends'] tbody tr").allInnerTexts().then((l) => l.map((r) => r.split("\n")[0].split("\t")[0]));
+        const before = await rows();
+        ok(before.length > 2, before.join());
+        await advance(page, 15e3);
+        equal(await rows(), before, "names of the rows");
+        await page.context().close();
+    });
+}

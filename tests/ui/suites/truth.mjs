@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers are true: comparisons by rate, share and total with their uncertainty, sample counts, and links that show the same
+// numbers later. The profiles are those of ui_data.prices(): 100 s are covered on each side, at 100 Hz.
+import {colorOfFrame, drawn, equal, ok, param, settled} from "../lib.mjs";
+
+const prices = encodeURIComponent('cpu{service.name="prices"}');
+const orange = ([r, , b]) => r - b > 25, blue = ([r, , b]) => b - r > 25, grey = ([r, , b]) => Math.abs(r - b) <= 25;
+
+async function hover(page, name) {
+    const at = await page.evaluate((name) => {
+        const e = document.querySelector(".flame-box").wickEngine, {w, tree} = e.layout, box = e.box.getBoundingClientRect();
+        let best = 0;
+        for (let i = 1; i < tree.n; i++) if (tree.name(i) === name && (!best || w[i] > w[best])) best = i;
+        const p = e.pointAt(best);
+        return [box.left + p.left + 4, box.top + p.top + 8];
+    }, name);
+    await page.mouse.move(...at);
+    await page.locator(".tip:not(.chart-tip)").waitFor();
+    return (await page.locator(".tip:not(.chart-tip)").innerText()).replace(/\s+/g, " ");
+}
+
+export default async function (t) {
+    const page = await t.page();
+    const open = async (mode) => {
+        await page.goto(`${t.url}/compare?query=${prices}&from=now-40m&to=now&base_from=now-80m&base_to=now-60m${mode ? "&mode=" + mode : ""}`);
+        await drawn(page);
+    };
+    await t.check("per second: a function whose rate rose is never blue, although its share fell", async () => {
+        await open("");
+        equal(await page.getByRole("button", {name: "Per second"}).getAttribute("aria-pressed"), "true", "the default");
+        ok(orange(await colorOfFrame(page, "price_tax")), `price_tax is ${await colorOfFrame(page, "price_tax")}`);
+        ok(orange(await colorOfFrame(page, "render")), "render rose");
+        ok(orange(await colorOfFrame(page, "all")), "the root rose");
+        await t.shot(page, "compare-second");
+    });
+    await t.check("what changed within the sampling noise is grey, and the tooltip says so", async () => {
+        ok(grey(await colorOfFrame(page, "same")), `same is ${await colorOfFrame(page, "same")}`);
+        const text = await hover(page, "same");
+        ok(/400 samples/.test(text) && /410 samples/.test(text) && /\+2\.5 % ± \d+ %: not significant/.test(text), text);
+        const tax = await hover(page, "price_tax");
+        ok(/before 0\.10 cores · 1,000 samples now 0\.15 cores · 1,500 samples change \+50 % ± \d+ %/.test(tax), tax);
+    });
+    await t.check("the head has the change of the mode: 24 to 79.1 samples a second", async () => {
+        const text = await page.locator(".diff-head .total").innerText();
+        ok(/0\.24\d? cores → 0\.79\d? cores \+230 % ± [\d.]+ %/.test(text), text);
+    });
+    await t.check("share: the same function is blue, the root does not change", async () => {
+        await page.getByRole("button", {name: "Share", exact: true}).click();
+        await drawn(page);
+        ok(blue(await colorOfFrame(page, "price_tax")), `price_tax is ${await colorOfFrame(page, "price_tax")}`);
+        ok(grey(await colorOfFrame(page, "all")), "the root");
+        ok(/before 41\.7 %.*now 19\.0 %/.test(await hover(page, "price_tax")), await hover(page, "price_tax"));
+    });
+    await t.check("total: in CPU time", async () => {
+        await page.getByRole("button", {name: "Total", exact: true}).click();
+        await drawn(page);
+        ok(/before 10\.0 s.*now 15\.0 s.*\+50 %/.test(await hover(page, "price_tax")), await hover(page, "price_tax"));
+        ok(/24\.0 s → 1\.32 min/.test(await page.locator(".diff-head .total").innerText()), await page.locator(".diff-head .total").innerText());
+    });
+    await t.check("the table compares by the same mode", async () => {
+        await page.goto(page.url().replace("mode=total", "") + "&view=table");
+        const row = page.locator("tbody tr", {hasText: "price_tax"}).first();
+        await row.waitFor();
+        ok(/0\.10 cores\s+0\.15 cores\s+\+50 % ± \d+ %/.test(await row.innerText()), await row.innerText());
+    });
+    await t.check("a link to a comparison has fixed times, and shows the same later", async () => {
+        await page.goto(`${t.url}/compare?query=${prices}&from=now-40m&base_from=now-80m&base_to=now-60m`);
+        await drawn(page);
+        for (const k of ["from", "to", "base_from", "base_to"]) ok(/^\d{10}$/.test(param(page, k)), `${k}=${param(page, k)}`);
+        const first = await page.locator(".diff-head .total").innerText(), link = page.url();
+        const later = await t.page();
+        await later.clock.install({time: Date.now() + 16 * 60e3});
+        await later.goto(link);
+        await drawn(later);
+        equal(await later.locator(".diff-head .total").innerText(), first, "16 minutes later");
+        equal(later.url(), link);
+        await later.context().close();
+    });
+    await t.check("tooltip and head of Explore say how many samples and at which rate", async () => {
+        await page.goto(`${t.url}/explore?query=${prices}&from=now-2h`);
+        await drawn(page);
+        ok(/10\.3k samples at 100 Hz/.test(await page.locator(".toolbar .total").innerText()), await page.locator(".toolbar .total").innerText());
+        ok(/samples 2,500 at 100 Hz/.test(await hover(page, "price_tax")), await hover(page, "price_tax"));
+    });
+    await t.check("program starts are folded until asked for", async () => {
+        const names = () => page.evaluate(() => {
+            const {tree} = document.querySelector(".flame-box").wickEngine.layout;
+            return Array.from({length: tree.n}, (_, i) => tree.name(i));
+        });
+        ok(!(await names()).includes("_start"), (await names()).join());
+        await page.locator("#main").focus();
+        await page.keyboard.press("f");
+        await page.waitForFunction(() => new URL(location).searchParams.get("frames") === "all");
+        await drawn(page);
+        ok((await names()).includes("_start"), (await names()).join());
+    });
+    await t.check("callers and callees agree with the flame graph", async () => {
+        await page.goto(`${t.url}/explore?query=${prices}&from=now-2h&view=sandwich&fn=price_tax`);
+        const sum = page.locator(".sandwich-sum");
+        await sum.waitFor();
+        ok(/price_tax 25\.0 s .*self 25\.0 s/.test(await sum.innerText()), await sum.innerText());
+    });
+    await t.check("a row click in Both selects in the flame graph and keeps the table", async () => {
+        await page.goto(`${t.url}/explore?query=${prices}&from=now-2h&view=both`);
+        await drawn(page);
+        const rows = await page.locator("tbody tr").count();
+        await page.locator("tbody tr", {hasText: "render"}).click();
+        await page.waitForFunction(() => {
+            const e = document.querySelector(".flame-box").wickEngine;
+            return e.layout.tree.name(e.focus) === "render";
+        });
+        equal(await page.locator("tbody tr").count(), rows, "rows of the table");
+        ok((await page.locator("tbody tr.selected").innerText()).includes("render"), "the row is marked");
+        ok((await page.locator(".details-name").innerText()) === "render", "the line below the picture");
+    });
+    await t.check("completion: Enter takes the suggestion", async () => {
+        await page.goto(`${t.url}/explore?from=now-2h`);
+        await settled(page);
+        const box = page.getByRole("combobox", {name: "service"});
+        await box.click();
+        await box.pressSequentially("pri");
+        await page.getByRole("option", {name: "prices"}).waitFor();
+        await box.press("Enter");
+        await page.waitForFunction(() => new URL(location).searchParams.get("query")?.includes('service.name="prices"'));
+        await page.getByRole("button", {name: "add a filter"}).click();
+        const label = page.getByRole("combobox", {name: "label", exact: true});
+        await label.pressSequentially("host");
+        await page.getByRole("option", {name: "host.name"}).waitFor();
+        await label.press("Enter");
+        await page.getByRole("combobox", {name: "value of host.name"}).waitFor();
+    });
+    await t.check("a bad link gives a sentence, and nothing is asked", async () => {
+        for (const [path, sentence] of [["explore?from=banana", /“banana” is not a time/], ["explore?query=cpu{", /is not a selector/], ["explore?focus=(", /not a regular expression/],
+            ["explore?from=now&to=now-1h", /ends before it begins/], ["compare?base_from=x", /“x” is not a time/], ["services?from=x", /“x” is not a time/], ["explore?profile=zz", /not the id of a profile/],
+            ["explore?view=nonsense&sort=%25&prow=%25&x=7_1&boxes=x&zoom=%5C", null], ["senders?sort=%25", null], ["compare?view=table&sort=%25", null]]) {
+            await page.goto(`${t.url}/${path}`);
+            await settled(page);
+            const text = await page.locator("#main").innerText();
+            if (sentence) ok(sentence.test(text), `${path}: ${text}`);
+            ok(!/NaN|undefined|Invalid Date/.test(text), `${path}: ${text}`);
+        }
+    });
+    await t.clean(page, "truth");
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refreshes what is on the page while its time range ends at now: one request every BEAT, the data that have waited
+// longest first, within a budget of bytes. Where nothing is due, the server is asked for a sign of life, so that a dead
+// server shows within ten seconds in every view. A hidden page asks nothing.
+import {signal} from "@preact/signals";
+import {useEffect, useState} from "preact/hooks";
+
+const BEAT = 6700; // 9 requests a minute
+const BYTES = 90e3; // a minute
+const PATIENCE = 3000; // without an answer for this long the server counts as gone
+
+export const paused = signal(false);
+const entries = new Set(); // what is kept fresh: {ask, at, bytes}; ask() resolves to the bytes that were transferred
+const spent = []; // [time, bytes] of the last minute
+let probe = null; // asks for a sign of life
+let timer = 0;
+
+export function keepFresh(ask, bytes = 0) {
+    const entry = {ask, at: Date.now(), bytes};
+    entries.add(entry);
+    return () => entries.delete(entry);
+}
+
+function affordable(entry, now) {
+    while (spent.length && spent[0][0] < now - 60e3) spent.shift();
+    const used = spent.reduce((sum, [, bytes]) => sum + bytes, 0);
+    // An answer that is larger than the budget of a minute waits for as many minutes as it costs.
+    return used + Math.min(entry.bytes, BYTES) <= BYTES && now - entry.at >= (entry.bytes / BYTES) * 60e3;
+}
+
+function refresh(entry) {
+    entry.at = Date.now();
+    return entry.ask().then((bytes) => {
+        entry.bytes = bytes;
+        spent.push([Date.now(), bytes]);
+    }, () => {});
+}
+
+function beat() {
+    timer = setTimeout(beat, BEAT);
+    if (document.hidden) return;
+    const now = Date.now();
+    const due = paused.value ? [] : [...entries].filter((e) => now - e.at >= BEAT - 200 && affordable(e, now)).sort((a, b) => a.at - b.at);
+    if (due.length) refresh(due[0]);
+    else probe?.(PATIENCE);
+}
+
+// probe(patience): asks the server for a sign of life.
+export function startLive(ask) {
+    probe = ask;
+    clearTimeout(timer);
+    timer = setTimeout(beat, BEAT);
+    document.addEventListener("visibilitychange", () => {
+        if (document.hidden) return;
+        clearTimeout(timer);
+        beat();
+    });
+}
+
+export function setPaused(value) {
+    paused.value = value;
+    if (value) return;
+    clearTimeout(timer);
+    beat();
+}
+
+// Milliseconds since the oldest data on the page that are kept fresh were requested; null where nothing is. Renders the
+// component again every second.
+export function useAge() {
+    const [, again] = useState(0);
+    useEffect(() => {
+        const every = setInterval(() => again((n) => n + 1), 1000);
+        return () => clearInterval(every);
+    }, []);
+    return entries.size ? Date.now() - Math.min(...[...entries].map((e) => e.at)) : null;
+}

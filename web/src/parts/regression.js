@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// The regression card: what the latest deploy of a service changed, in one sentence, with the function and the line that
+// explain most of it, two small flame graphs, and what it costs. Rates are per covered second.
+import {html} from "htm/preact";
+import {useEffect, useMemo, useRef, useState} from "preact/hooks";
+import {apiUrl, coverageOf, useData} from "../lib/api.js";
+import {diffColor, textColor, themeOf} from "../lib/color.js";
+import {changeText, comparison} from "../lib/diff.js";
+import {shortName, shortVersion} from "../lib/names.js";
+import {serviceQuery} from "../lib/selector.js";
+import {seconds, settledNow} from "../lib/time.js";
+import {colored} from "../lib/syntax.js";
+import {clock, cost, percent, rate} from "../lib/units.js";
+import {href} from "../lib/url.js";
+import {layout} from "../flame/layout.js";
+import {Painter, ROW} from "../flame/draw.js";
+import {shape} from "./flamepane.js";
+
+const ROWS = 6, EARLIER = 3600e9;
+
+// The latest versions that were deployed in a list of `deploys`, newest first: [{now, before}].
+export function deploysOf(list, isDeploy) {
+    return list.filter((d) => d.latest && d.deployed && isDeploy(d)).map((now) => ({now,
+        before: list.filter((d) => d.service === now.service && d !== now && d.version && Number(d.first) < Number(now.since)).sort((a, b) => Number(b.last) - Number(a.last))[0]}))
+        .filter((d) => d.before).sort((a, b) => Number(b.now.since) - Number(a.now.since));
+}
+
+// Both sides of a deploy: the new version since its first sample, the old one for an hour before.
+export function sidesOf({now, before}) {
+    const since = Number(now.since), of = (v) => serviceQuery("cpu", now.service, {name: "service.version", op: "=", value: v});
+    return {query: of(now.version), from: seconds(since / 1e6), to: seconds(Math.max(settledNow(), since / 1e6 + 20e3)), base_query: of(before.version),
+        base_from: seconds(Math.max(Number(before.first), since - EARLIER) / 1e6), base_to: seconds(Math.min(Number(before.last) + 60e9, since + EARLIER) / 1e6)};
+}
+
+// One column of a diff, drawn small: the first rows of the flame graph, coloured by what changed.
+function MiniFlame({tree, column, diff, label}) {
+    const el = useRef(), theme = themeOf();
+    useEffect(() => {
+        const canvas = el.current, p = new Painter(canvas), [a, b] = tree.total;
+        const l = layout(tree, {scale: column ? [0, 1] : [1, 0]});
+        p.resize(canvas.clientWidth || 300, ROWS * ROW);
+        p.draw({layout: l, x0: 0, x1: 1, top: 0, flip: false, theme, text: textColor(theme), background: theme === "dark" ? "#161514" : "#ffffff", dim: theme === "dark" ? "#262422" : "#efedea", faint: theme === "dark" ? "#4a4641" : "#cfc9c2",
+            rootName: label, color: (i) => {
+                const x = diff.of(a[i], b[i]);
+                return diffColor(x.significant && x.p + x.q > 0 ? (x.q - x.p) / (x.p + x.q) : 0, theme);
+            }});
+    }, [tree, column, theme]);
+    return html`<canvas class="mini" ref=${el} role="img" aria-label=${`flame graph of ${label}`} style=${{height: ROWS * ROW + "px"}}></canvas>`;
+}
+
+// The function whose own time explains most of the change, with its share of it.
+function culprit(top, diff) {
+    const whole = diff.of(top.total[0], top.total[1]).d;
+    const rows = top.rows.map((r) => ({...r, x: diff.of(r.self[0], r.self[1])})).filter((r) => r.name && r.x.significant && Math.sign(r.x.d) === Math.sign(whole));
+    const best = rows.sort((a, b) => Math.abs(b.x.d) - Math.abs(a.x.d))[0];
+    return best && {...best, share: whole ? best.x.d / whole : NaN};
+}
+
+function Line({q, name}) {
+    const lines = useData(apiUrl("lines", {query: q.query, from: q.from, to: q.to, function: name})).data;
+    const hot = useMemo(() => (lines?.rows ?? []).filter((r) => r.line && r.file).sort((a, b) => b.total - a.total)[0], [lines]);
+    const text = useData(hot ? apiUrl("source", {file: hot.file, missing: "ok"}) : null).data?.text?.split("\n")[hot?.line - 1];
+    if (!hot) return null;
+    const place = `${hot.file.slice(hot.file.lastIndexOf("/") + 1)}:${hot.line}`;
+    return html`, <a href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "source", fn: name, file: hot.file})}>${place}</a>${text ? html`<code class="source-line"><span class="muted">${hot.line}</span> ${colored(text.trim(), hot.file)}</code>` : ""}`;
+}
+
+// The card as a picture in the clipboard: its sentence and both flame graphs.
+function copyPicture(card, sentence) {
+    const [a, b] = card.querySelectorAll("canvas"), out = document.createElement("canvas"), ratio = devicePixelRatio || 1, x = out.getContext("2d");
+    const style = getComputedStyle(card);
+    out.width = a.width + b.width + 24 * ratio;
+    out.height = a.height + 64 * ratio;
+    x.fillStyle = style.backgroundColor;
+    x.fillRect(0, 0, out.width, out.height);
+    x.drawImage(a, 8 * ratio, 56 * ratio);
+    x.drawImage(b, a.width + 16 * ratio, 56 * ratio);
+    x.fillStyle = style.color;
+    x.font = `600 ${14 * ratio}px system-ui, sans-serif`;
+    x.fillText(sentence, 8 * ratio, 24 * ratio, out.width - 16 * ratio);
+    x.font = `${11 * ratio}px system-ui, sans-serif`;
+    x.fillText(`before · now (orange: more, blue: less) · ${location.origin}`, 8 * ratio, 44 * ratio, out.width - 16 * ratio);
+    return new Promise((done) => out.toBlob((blob) => done(navigator.clipboard.write([new ClipboardItem({"image/png": blob})]))));
+}
+
+function CopyButton({label, act}) {
+    const [done, set] = useState("");
+    const run = () => Promise.resolve().then(act).then(() => set("copied"), () => set("not allowed here")).then(() => setTimeout(() => set(""), 1500));
+    return html`<button class="small" onClick=${run}>${done || label}</button>`;
+}
+
+const verdictWords = {worse: "worse", better: "better", same: "no change", "not enough data": "not enough data yet"};
+
+export function RegressionCard({deploy, status}) {
+    const card = useRef(), {now, before} = deploy;
+    const q = useMemo(() => sidesOf(deploy), [now.version, now.since, now.service]);
+    const top = useData(apiUrl("top", {...q, sort: "delta", limit: 40}));
+    const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}));
+    const verdict = null;
+    const link = href("compare", q);
+    const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
+    if (!top.data || !flame.data) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
+    const cover = coverageOf(top.data), whole = top.data.total, mode = cover.base > 0 && cover.ns > 0 ? "second" : "total";
+    if (!(whole[0] > 0) || !(whole[1] > 0)) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">Nothing to compare yet.</p></article>`;
+    const diff = comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), x = diff.of(...whole), f = culprit(top.data, diff);
+    const tree = shape(flame.data, {}), price = status?.pricePerCoreHour;
+    const times = x.q / x.p, sign = x.d > 0 ? "more" : "less";
+    const money = price && x.significant ? cost(Math.abs(whole[1] - (whole[0] * cover.ns) / cover.base), "cpu", cover.ns, price, status.currency) : "";
+    const main = !x.significant ? `uses as much CPU as ${shortVersion(before.version)}` : times >= 1.5 ? `uses ${times.toFixed(1)}× the CPU` : `uses ${percent(Math.abs(x.ratio), 0)} ${sign} CPU`;
+    const sentence = `${now.service} ${shortVersion(now.version)} ${main} since ${at}`;
+    return html`<article class="panel regression" ref=${card}>
+        <h2>${name} ${x.significant ? html`<b class=${sign}>${main}</b>` : main} <span class="muted">since ${at}</span>${verdict?.verdict && html` <span class=${"badge " + (verdict.verdict === "worse" ? "more" : verdict.verdict === "better" ? "less" : "")} title=${verdict.sentence}>${verdictWords[verdict.verdict] ?? verdict.verdict}</span>`}</h2>
+        <p class="num">${rate(whole[0], "nanoseconds", "cpu", cover.base)} → ${rate(whole[1], "nanoseconds", "cpu", cover.ns)} (${changeText(x)})${f ? html`; ${isFinite(f.share) && f.share <= 1.5 ? `${percent(Math.min(1, f.share), 0)} of it is ` : "most of it is "}
+            <a class="fn" title=${f.name} href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "sandwich", fn: f.name})}>${shortName(f.name)}</a><${Line} q=${q} name=${f.name} />` : ""}${money ? html`; about ${money} ${sign}` : ""}</p>
+        <div class="minis"><${MiniFlame} tree=${tree} column=${0} diff=${diff} label=${`before: ${shortVersion(before.version)}`} /><${MiniFlame} tree=${tree} column=${1} diff=${diff} label=${`now: ${shortVersion(now.version)}`} /></div>
+        <p class="actions"><a class="button small main" href=${link}>Compare</a> <${CopyButton} label="Copy link" act=${() => navigator.clipboard.writeText(new URL(link, location.href).href)} /> <${CopyButton} label="Copy image" act=${() => copyPicture(card.current, sentence)} /></p></article>`;
+}
