@@ -34,6 +34,11 @@ static int ask(void *ctx, const struct question *what, struct str (*param)(void 
     return ask_question(ctx, what, param, pctx, out, e);
 }
 
+static int list_alerts(void *ctx, struct buf *out, struct err *e)
+{
+    return ask_server(ctx, "/api/v1/alerts", out, e);
+}
+
 /* Answers every complete line in b and keeps the rest. */
 static int answer_lines(const struct mcp *m, struct buf *b)
 {
@@ -96,6 +101,7 @@ static int mcp_run(int argc, char **argv)
         r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
     if (r < 0)
         return command_misused("mcp", "%s", e.message);
+    m.alerts = o.target.store ? NULL : list_alerts; /* a store alone has no rules */
     return command_end("mcp", converse(&m), &e);
 }
 

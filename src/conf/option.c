@@ -18,8 +18,12 @@ const char *option_closest(struct str name, const char *const *names)
     return guess.best;
 }
 
-static int unknown_key(const struct option *table, struct str key, const struct conf_node *at, struct err *e)
+static int unknown_key(const struct option *table, struct str key, const struct conf_node *value, struct err *e)
 {
+    struct conf_node place = {.file = value->file,
+                              .line = value->key_line ? value->key_line : value->line,
+                              .column = value->key_line ? value->key_column : value->column};
+    const struct conf_node *at = &place;
     const char *names[128];
     const char *best;
     size_t n = 0;

@@ -244,7 +244,7 @@ static int read_expansion(struct conf *c, const struct conf_node *at, struct str
     uri = arena_str(&c->arena, buf_str(&b));
     r = read_source(c, uri, false, ret, ret_text, e);
     if (r < 0)
-        return err_prefix(e, r, "%s:%u: ${%.*s}: ", at->file, at->line, STR_FMT(uri));
+        return err_prefix(e, r, "%s:%u:%u: ${%.*s}: ", at->file, at->line, at->column, STR_FMT(uri));
     return 0;
 }
 
@@ -299,6 +299,9 @@ static int expand_scalar(struct conf *c, struct conf_node **slot, int depth, str
         }
         value->file = n->file;
         value->line = n->line;
+        value->column = n->column;
+        value->key_line = n->key_line;
+        value->key_column = n->key_column;
         *slot = value;
         return value->kind == CONF_SCALAR || depth > CONF_EXPAND_MAX ? 0 : expand_node(c, slot, depth + 1, e);
     }

@@ -83,7 +83,7 @@ int conf_append(struct conf *c, struct conf_node *to, struct str key, struct con
 
 static int fail_at(struct parse *p, const yaml_event_t *ev, int code, const char *what)
 {
-    return err_set(p->e, code, "%s:%zu: %s", p->name, ev->start_mark.line + 1, what);
+    return err_set(p->e, code, "%s:%zu:%zu: %s", p->name, ev->start_mark.line + 1, ev->start_mark.column + 1, what);
 }
 
 static int next_event(struct parse *p, yaml_event_t *ret)
@@ -92,8 +92,8 @@ static int next_event(struct parse *p, yaml_event_t *ret)
         return 0;
     if (p->yaml.error == YAML_MEMORY_ERROR)
         return -ENOMEM;
-    return err_set(p->e, -EINVAL, "%s:%zu: %s%s%s", p->name, p->yaml.problem_mark.line + 1,
-                   p->yaml.problem ? p->yaml.problem : "invalid YAML", p->yaml.context ? " " : "",
+    return err_set(p->e, -EINVAL, "%s:%zu:%zu: %s%s%s", p->name, p->yaml.problem_mark.line + 1,
+                   p->yaml.problem_mark.column + 1, p->yaml.problem ? p->yaml.problem : "invalid YAML", p->yaml.context ? " " : "",
                    p->yaml.context ? p->yaml.context : "");
 }
 
@@ -124,6 +124,9 @@ static struct conf_node *copy_node(struct parse *p, const struct conf_node *from
 
     if (!n)
         return NULL;
+    n->column = from->column;
+    n->key_line = from->key_line;
+    n->key_column = from->key_column;
     n->quoted = from->quoted;
     n->text = from->text;
     for (uint32_t i = 0; i < from->n; i++) {
@@ -223,8 +226,10 @@ static int parse_map_value(struct parse *p, struct conf_node *n, const yaml_even
     }
     for (uint32_t i = 0; i < n->n; i++)
         if (str_eq(n->keys[i], k))
-            return err_set(p->e, -EINVAL, "%s:%zu: key '%.*s' appears twice", p->name, key->start_mark.line + 1,
-                           STR_FMT(k));
+            return err_set(p->e, -EINVAL, "%s:%zu:%zu: key '%.*s' appears twice", p->name, key->start_mark.line + 1,
+                           key->start_mark.column + 1, STR_FMT(k));
+    item->key_line = (uint32_t) key->start_mark.line + 1;
+    item->key_column = (uint32_t) key->start_mark.column + 1;
     return conf_append(p->conf, n, k, item);
 }
 
@@ -278,6 +283,7 @@ static int parse_node(struct parse *p, const yaml_event_t *ev, int depth, struct
     n = conf_new(p->conf, map ? CONF_MAP : list ? CONF_LIST : CONF_SCALAR, p->name, ev->start_mark.line + 1);
     if (!n)
         return fail_at(p, ev, -E2BIG, "too large");
+    n->column = (uint32_t) ev->start_mark.column + 1;
     *ret = n;
     if (!map && !list)
         return parse_scalar(p, ev, n);
@@ -361,6 +367,8 @@ int conf_error(const struct conf_node *n, int code, struct err *e, const char *f
     va_end(ap);
     if (!n || !n->file)
         return err_set(e, code, "%s", text);
+    if (n->column)
+        return err_set(e, code, "%s:%u:%u: %s", n->file, n->line, n->column, text);
     return err_set(e, code, "%s:%u: %s", n->file, n->line, text);
 }
 

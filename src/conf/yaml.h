@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Configuration as a tree in which every node has its file and line. It is made from YAML (libyaml's events),
+ * Configuration as a tree in which every node has its file, line and column. It is made from YAML (libyaml's events),
  * environment variables and `--set`; merged, expanded, then read by the option tables of option.h.
  *
  * A tree and all its text live in the arena of the struct conf it was read into, and are freed with it. Nodes are
@@ -28,11 +28,13 @@ enum {
 
 struct conf_node {
     enum conf_kind kind;
-    bool quoted;      /* a scalar that was written in quotes or as a block: always a string */
-    struct str text;  /* SCALAR */
-    const char *file; /* as given by the user */
-    uint32_t line;    /* from 1 */
-    uint32_t n, cap;  /* LIST, MAP */
+    bool quoted;                   /* a scalar that was written in quotes or as a block: always a string */
+    struct str text;               /* SCALAR */
+    const char *file;              /* as given by the user */
+    uint32_t line;                 /* from 1 */
+    uint32_t column;               /* from 1; 0: not known */
+    uint32_t key_line, key_column; /* of the key that it is under; 0: it is under none */
+    uint32_t n, cap;               /* LIST, MAP */
     struct conf_node **items;
     struct str *keys; /* MAP: items[i] is under keys[i] */
 };
@@ -62,7 +64,7 @@ int conf_expand(struct conf *c, struct err *e);
 /* The node under key of a map, or NULL (also for NULL and for other kinds). */
 struct conf_node *conf_get(const struct conf_node *map, const char *key);
 struct conf_node *conf_get_str(const struct conf_node *map, struct str key);
-/* "file:line" of n into e's message in front of fmt; returns code. */
+/* "file:line:column" of n into e's message in front of fmt; returns code. */
 int conf_error(const struct conf_node *n, int code, struct err *e, const char *fmt, ...) _printf_(4, 5);
 
 /* Makers, for merging, defaults and tests. NULL without memory or over CONF_NODES_MAX. */

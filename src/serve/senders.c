@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "alert/alert_eval.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -347,6 +348,21 @@ void senders_free(struct senders *s)
 struct sink *senders_sink(struct senders *s)
 {
     return &s->sink;
+}
+
+void senders_losses(struct senders *s, const char *tenant, struct str service, struct alert_losses *ret)
+{
+    *ret = (struct alert_losses){0};
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->n; i++) {
+        const struct listed_sender *x = s->v[i];
+
+        if (!str_is(service, x->names[0]) || strcmp(x->tenant, tenant) != 0)
+            continue;
+        ret->received += x->profiles;
+        ret->refused += x->refused;
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
 /* --- output --- */

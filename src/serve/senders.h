@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/str.h"
 #include "model/sink.h"
 
 struct senders;
@@ -24,6 +25,9 @@ int senders_new(struct sink *next, struct senders **ret);
 void senders_free(struct senders *s);
 DEFINE_CLEANUP(struct senders *, senders_free)
 struct sink *senders_sink(struct senders *s);
+/* How many profiles of a service arrived, and how many of them were refused. */
+struct alert_losses;
+void senders_losses(struct senders *s, const char *tenant, struct str service, struct alert_losses *ret);
 /* {"senders":[{"service":…,"lastSeen":"ns",…},…]} of one tenant, the latest first. */
 int senders_json(struct senders *s, const char *tenant, int64_t now, struct buf *out);
 

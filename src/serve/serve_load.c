@@ -59,11 +59,15 @@ int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
     override(&c->listen.otlp_http, a->otlp_http);
     c->listen.insecure |= a->insecure;
     choose_engine(c);
-    return 0;
+    return alert_rules_new(&(struct alert_sections){&c->alerts, &c->recording, conf_get(l->conf.root, "alerts"),
+                                                    conf_get(l->conf.root, "recording")},
+                           &l->alerts, e);
 }
 
 void serve_load_done(struct serve_load *l)
 {
+    alert_rules_unref(l->alerts);
+    l->alerts = NULL;
     conf_done(&l->conf);
 }
 
@@ -77,6 +81,8 @@ static bool is_live(const char *name)
         "retention",
         "source",
         "ui",
+        "alerts",
+        "recording",
         "limits.query_time",
         "limits.samples_per_second",
         "limits.series",

@@ -3,6 +3,7 @@
 #ifndef SERVE_SERVE_LOAD_H
 #define SERVE_SERVE_LOAD_H
 
+#include "alert/alert_rules.h"
 #include "base/buf.h"
 #include "conf/args.h"
 #include "conf/yaml.h"
@@ -17,6 +18,7 @@ struct serve_args {
 struct serve_load {
     struct conf conf; /* owns the strings of config */
     struct serve_config config;
+    struct alert_rules *alerts; /* the sections alerts and recording, compiled */
 };
 
 int serve_load(const struct serve_args *a, struct serve_load *ret, struct err *e); /* always free *ret */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "alert/alert.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -28,6 +29,7 @@
 #include "server/api.h"
 #include "server/binary_store.h"
 #include "server/front.h"
+#include "server/name_source.h"
 #include "server/tenant_files.h"
 #include "store/match.h"
 #include "store/store.h"
@@ -153,7 +155,7 @@ static int start_files(struct serve *s, struct err *e)
 static int (*const mounts[])(struct front *f) = {
     api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
     api_mount_symbols,    api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
-    api_mount_debuginfod, api_mount_scrape,    api_mount_ui,
+    api_mount_debuginfod, api_mount_scrape,    api_mount_alerts,  api_mount_ui,
 };
 
 static struct ui_settings ui_settings(const struct serve_config *c)
@@ -220,6 +222,31 @@ static void put_metrics(void *ctx, struct buf *out)
         put_agent(s->agent, out);
     serve_intake_metrics(s->intake, out);
     serve_pipelines_metrics(s->pipelines, out);
+    alerts_metrics(s->alerts, out);
+}
+
+static void read_losses(void *ctx, const char *tenant, struct str service, struct alert_losses *ret)
+{
+    senders_losses(ctx, tenant, service, ret);
+}
+
+/* Its URL is that of the listener unless one is configured. */
+static int start_alerts(struct serve *s, struct err *e)
+{
+    struct alerts_options o = {.store = s->store,
+                               .names = name_source_names(s->names.source),
+                               .dir = s->store->ops->in_dir ? s->reached_store : NULL,
+                               .url = s->config.ui.url,
+                               .memory_limit = MIN((size_t) s->config.limits.query_memory, s->memory_limit / 4),
+                               .losses = read_losses,
+                               .losses_ctx = s->senders};
+
+    return alerts_new(&o, s->first.alerts, &s->alerts, e);
+}
+
+static const char *public_url(const struct serve *s, const struct serve_config *c, char url[300])
+{
+    return c->ui.url ? c->ui.url : serve_url(s, url, 300);
 }
 
 static int start_front(struct serve *s, struct err *e)
@@ -254,8 +281,11 @@ static int start_front(struct serve *s, struct err *e)
         r = serve_intake_new(local_owner_sink(s->owners), s->auth, s->hosts, &c->limits, &s->intake, e);
     if (r == 0)
         r = serve_scrape_new(serve_intake_sink(s->intake), &s->args->scrape, &s->scrape);
+    if (r == 0)
+        r = start_alerts(s, e);
     if (r < 0)
         return r;
+    o.alerts = s->alerts;
     o.scraping = serve_scrape_calls(s->scrape);
     serve_intake_labels(s->intake, s->store->labels);
     o.metrics_ctx = s;
@@ -285,6 +315,7 @@ void serve_stop(struct serve *s)
     local_owner_stop(s->owners);
     agent_feed_free(s->agent); /* until here the UI may ask for its state */
     workers_free(s->workers);
+    alerts_free(s->alerts);
     serve_names_stop(&s->names);
     tenant_files_free(s->files);
     store_close(s->store);
@@ -311,11 +342,14 @@ static int reload_config(struct serve *s, struct err *e)
     _cleanup_(buf_done) struct buf now = BUF_INIT, later = BUF_INIT;
     struct store_config sc = {0};
     struct ui_settings ui;
+    char url[300];
     struct serve_load *l = mem_zalloc(sizeof *l);
     int r = l ? serve_load(s->args, l, e) : -ENOMEM;
 
     if (r == 0)
         r = serve_reach_sources(s, &l->config);
+    if (r == 0)
+        r = alerts_change(s->alerts, l->alerts, public_url(s, &l->config, url), e);
     if (r < 0) {
         if (l)
             serve_load_done(l);
@@ -409,6 +443,7 @@ static void log_start(const struct serve *s)
 
 static int start(struct serve *s, const char *data_dir, struct err *e)
 {
+    char url[300];
     int r = find_dirs(s, data_dir);
 
     s->memory_limit = meminfo_limit(s->config.limits.memory);
@@ -434,7 +469,9 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
         r = serve_pipelines_start(&s->first.conf, serve_intake_sink(s->intake), false, &s->pipelines, e);
     if (r == 0 && s->agent)
         r = agent_feed_run(s->agent, serve_intake_sink(s->intake), e);
-    return r < 0 ? r : serve_start_listeners(s, e);
+    if (r == 0)
+        r = serve_start_listeners(s, e);
+    return r < 0 ? r : alerts_set_url(s->alerts, public_url(s, &s->config, url));
 }
 
 /* Loads only the configuration; *ret must be freed, on failure too. */

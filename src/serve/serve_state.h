@@ -17,6 +17,7 @@
 enum { SERVE_PATH_SIZE = 4096 };
 
 struct agent_feed;
+struct alerts;
 struct http_server;
 struct serve_scrape;
 struct tenant_files;
@@ -44,6 +45,7 @@ struct serve {
     struct senders *senders;
     struct local_owner *owners;
     struct serve_scrape *scrape;
+    struct alerts *alerts;
     struct ui_info ui;
     struct pid_profiler pids;
     char otlp_grpc[256], otlp_http[256], otlp_note[1100];

@@ -3,6 +3,7 @@
  * sessions). */
 #include <errno.h>
 
+#include "alert/alert.h"
 #include "base/clock.h"
 #include "query/answer.h"
 #include "server/api.h"
@@ -30,9 +31,17 @@ static int ask(void *ctx, const struct question *what, struct str (*param)(void 
     return answer(what, &q, out, e);
 }
 
+static int list_alerts(void *ctx, struct buf *out, struct err *e)
+{
+    struct call *c = ctx;
+
+    (void) e;
+    return alerts_json(front_options(c->front)->alerts, c->who.tenant, out);
+}
+
 static int run_mcp(struct call *c, struct err *e)
 {
-    struct mcp m = {ask, c};
+    struct mcp m = {ask, c, front_options(c->front)->alerts ? list_alerts : NULL};
 
     (void) e;
     mcp_handle(&m, c->q->body, &c->out);

@@ -16,7 +16,7 @@
 #include "server/request_gate.h"
 #include "server/ui_info.h"
 
-enum { ROUTE_LISTS_MAX = 16, APART_MAX = 4, SMALL_BODY = 64 << 10 };
+enum { ROUTE_LISTS_MAX = 32, APART_MAX = 4, SMALL_BODY = 64 << 10 };
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 

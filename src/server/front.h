@@ -26,6 +26,7 @@
 #include "server/workers.h"
 #include "store/store.h"
 
+struct alerts;
 struct front;
 struct name_source;
 struct pid_profiler;
@@ -86,6 +87,7 @@ struct front_options {
     const struct ui_info *ui;        /* for the web UI; may be NULL */
     const struct pid_profiler *pids; /* for /pid/N/debug/pprof/; may be NULL */
     const struct scraping *scraping; /* for /api/v1/scrape; may be NULL */
+    struct alerts *alerts;           /* for /api/v1/alerts; may be NULL */
     /* Returns the store that answers a call, if that is not always `store`, and releases it when the call is answered.
      * Called from any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);

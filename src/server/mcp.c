@@ -59,7 +59,22 @@ static const struct tool {
      "one.",
      NULL},
     {"types", "The types of profiles and their units.", NULL},
+    {"alerts",
+     "Alert rules and the alerts that are pending or firing, each with a sentence, a value and a link to the comparison. Use it "
+     "first for 'what is wrong now', then top or callers with the service and function of an alert.",
+     NULL},
 };
+
+/* The one tool that is not a question to the store. */
+static const struct question alerts_tool = {
+    .name = "alerts", .summary = "alert rules and alerts", .params = (const char *const[]){NULL}};
+
+static const struct question *find_tool(const struct mcp *m, struct str name)
+{
+    if (m->alerts && str_is(name, alerts_tool.name))
+        return &alerts_tool;
+    return question_find(name);
+}
 
 static const struct tool *tool_of(const struct question *q)
 {
@@ -261,7 +276,7 @@ static void put_tool(struct buf *out, const struct question *q)
     buf_puts(out, ",\"additionalProperties\":false},\"annotations\":{\"readOnlyHint\":true}}");
 }
 
-static void put_tools(struct buf *out, struct str id)
+static void put_tools(const struct mcp *m, struct buf *out, struct str id)
 {
     bool first = true;
 
@@ -270,6 +285,10 @@ static void put_tools(struct buf *out, struct str id)
     for (const struct question *q = questions; q->name; q++) {
         json_sep(out, &first);
         put_tool(out, q);
+    }
+    if (m->alerts) {
+        json_sep(out, &first);
+        put_tool(out, &alerts_tool);
     }
     buf_puts(out, "]}}");
 }
@@ -306,13 +325,13 @@ static void call_tool(const struct mcp *m, struct buf *out, struct str id, struc
     arena_init(&arena, 16 << 20);
     json_init(&j, params.n ? params : STR("{}"), &arena);
     parse_call(&j, &name, &a);
-    q = j.err ? NULL : question_find(name);
+    q = j.err ? NULL : find_tool(m, name);
     if (!q) {
         put_error(out, id, INVALID_PARAMS, j.err ? "invalid parameters" : "unknown tool");
     } else {
         r = check_arguments(q, &a, &e);
         if (r == 0)
-            r = m->ask(m->ctx, q, argument, &a, &text, &e);
+            r = q == &alerts_tool ? m->alerts(m->ctx, &text, &e) : m->ask(m->ctx, q, argument, &a, &text, &e);
         put_text(out, id, r < 0 ? str_from(err_message(&e, r)) : buf_str(&text), r < 0);
     }
     arena_done(&arena);
@@ -333,7 +352,7 @@ void mcp_handle(const struct mcp *m, struct str message, struct buf *out)
     else if (str_is(r.method, "initialize"))
         put_initialize(out, r.id, r.params);
     else if (str_is(r.method, "tools/list"))
-        put_tools(out, r.id);
+        put_tools(m, out, r.id);
     else if (str_is(r.method, "tools/call"))
         call_tool(m, out, r.id, r.params);
     else if (str_is(r.method, "ping")) {

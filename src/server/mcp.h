@@ -22,6 +22,8 @@ struct mcp {
     int (*ask)(void *ctx, const struct question *what, struct str (*param)(void *pctx, const char *name), void *pctx,
                struct buf *out, struct err *e);
     void *ctx;
+    /* Appends the list of alerts (GET /api/v1/alerts) to out; NULL: there is no such tool. */
+    int (*alerts)(void *ctx, struct buf *out, struct err *e);
 };
 
 /* Handles one message and writes at most one (none for notifications). Never fails: errors are sent as answers. */

@@ -160,6 +160,8 @@ static const struct option ui_options[] = {
      "regular expression for functions, files or binaries of your own code, for 'only my code'"},
     {"price_per_core_hour", OPT_DOUBLE, UI(price), "0", "price of one core for an hour; 0: show no costs"},
     {"currency", OPT_STRING, UI(currency), "USD", "currency of the price"},
+    {"url", OPT_STRING, UI(url), NULL,
+     "public URL of this server, such as https://wick.example.com, for links in alerts (default: the address it listens on)"},
     {0},
 };
 
@@ -188,6 +190,11 @@ const struct option serve_options[] = {
     {"agent", OPT_TABLE, AT(serve_config, agent), NULL,
      "the agent that profiles this machine, for wick serve and `wick agent --config`", .table = agent_options},
     {"ui", OPT_TABLE, AT(serve_config, ui), NULL, "the web UI", .table = ui_options},
+    {"alerts", OPT_TABLE, AT(serve_config, alerts), NULL, "alert rules and their receivers: see docs/alerts.md",
+     .table = alert_options},
+    {"recording", OPT_TABLES, AT(serve_config, recording), NULL,
+     "recording rules: costs of functions as metrics of this server (/metrics)", .table = recording_options,
+     .size = sizeof(struct alert_recording_config)},
     {"log", OPT_TABLE, AT(serve_config, log), NULL, "messages", .table = log_options},
     {"receivers", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector: see docs/collector.md", .elsewhere = true},
     {"processors", OPT_IGNORED, 0, NULL, "as in the OpenTelemetry Collector", .elsewhere = true},

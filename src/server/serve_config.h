@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "alert/alert_config.h"
 #include "base/buf.h"
 #include "base/err.h"
 #include "conf/option.h"
@@ -94,9 +95,11 @@ struct serve_config {
     struct option_tables source; /* of struct serve_source */
     struct serve_agent agent;
     struct {
-        const char *own_code, *currency;
+        const char *own_code, *currency, *url;
         double price;
     } ui;
+    struct alert_config alerts;
+    struct option_tables recording; /* of struct alert_recording_config */
     struct {
         int level, format; /* enum log_level, enum log_format */
     } log;

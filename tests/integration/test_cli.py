@@ -90,7 +90,7 @@ def test_help_of(command):
     (["collector"], 2, "at least one --config is required"),
     (["collector", "bogus"], 2, "unknown subcommand 'bogus'"),
     (["collector", "validate", "x"], 2, "unexpected argument 'x'"),
-    (["collector", "--config", "text"], 1, "text:1: a configuration must be a mapping"),
+    (["collector", "--config", "text"], 1, "text:1:1: a configuration must be a mapping"),
 ])
 def test_wrong_use(tmp_path, args, status, words):
     (tmp_path / "empty").touch()

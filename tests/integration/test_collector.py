@@ -421,8 +421,8 @@ def test_validate(tmp_path):
     (tmp_path / "c.yaml").write_text(OK)
     assert run("validate", "--config", tmp_path / "c.yaml", "--feature-gates=service.profilesSupport").returncode == 0
     where = f"{tmp_path}/c.yaml"
-    assert f"{where}:1: unknown key 'protocol'; did you mean 'protocols'?" in invalid(tmp_path, OK.replace("protocols", "protocol"))
-    assert f"{where}:2: wick has no exporter 'nopp'; did you mean 'nop'?" in invalid(tmp_path, OK.replace("{nop:", "{nopp:"))
+    assert f"{where}:1:20: unknown key 'protocol'; did you mean 'protocols'?" in invalid(tmp_path, OK.replace("protocols", "protocol"))
+    assert f"{where}:2:19: wick has no exporter 'nopp'; did you mean 'nop'?" in invalid(tmp_path, OK.replace("{nop:", "{nopp:"))
     assert f"{where}:5" in (m := invalid(tmp_path, OK.replace("exporters: [nop]", "exporters: [otlp/x]"))) and \
         'references exporter "otlp/x" which is not configured' in m
     assert "must have at least one exporter" in invalid(tmp_path, OK.replace("exporters: [nop]", "exporters: []"))

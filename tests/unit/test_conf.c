@@ -39,7 +39,7 @@ static void test_parse(void)
     eq_str(str_from(round_trip("a: &x {b: 1}\nc: *x\n")), STR("a:\n    b: 1\nc:\n    b: 1\n"));
     eq_str(str_from(round_trip("base: &x {b: 1, d: 2}\nc:\n  <<: *x\n  b: 3\n")),
            STR("base:\n    b: 1\n    d: 2\nc:\n    b: 3\n    d: 2\n"));
-    ok(strstr(round_trip("a: 1\na: 2\n"), "t.yaml:2: key 'a' appears twice"));
+    ok(strstr(round_trip("a: 1\na: 2\n"), "t.yaml:2:1: key 'a' appears twice"));
     ok(strstr(round_trip("a: [1\n"), "t.yaml:"));
     ok(strstr(round_trip("a: *nobody\n"), "unknown anchor"));
     ok(strstr(round_trip("a: &x [*x]\n"), "a node that contains it"));
@@ -195,11 +195,11 @@ static void test_option_errors(void)
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"on: 1\nhedders: {}\n", "o.yaml:1: 'on' must be true or false, not '1'"},
-        {"on: true\nhedders: {}\n", "o.yaml:2: unknown key 'hedders'; did you mean 'headers'?"},
-        {"inner:\n  prot: 1\n", "o.yaml:2: unknown key 'prot'; did you mean 'port'?"},
+        {"on: 1\nhedders: {}\n", "o.yaml:1:5: 'on' must be true or false, not '1'"},
+        {"on: true\nhedders: {}\n", "o.yaml:2:1: unknown key 'hedders'; did you mean 'headers'?"},
+        {"inner:\n  prot: 1\n", "o.yaml:2:3: unknown key 'prot'; did you mean 'port'?"},
         {"wait: 10\n", "'wait' requires a unit"},
-        {"wait: soon\n", "o.yaml:1: 'wait'"},
+        {"wait: soon\n", "o.yaml:1:7: 'wait'"},
         {"mode: lz4\n", "one of none, gzip, zstd"},
         {"inner: 3\n", "a map of options"},
         {"zzzzzzzzzzzz: 3\n", "unknown key 'zzzzzzzzzzzz'"},
