@@ -17,7 +17,7 @@
 #include "conf/args.h"
 #include "query/answer.h"
 
-enum { PARAMS_MAX = 32, OPTION_NAME_MAX = 24 };
+enum { PARAMS_MAX = 64, OPTION_NAME_MAX = 24 };
 
 struct query_options {
     const char *params[PARAMS_MAX]; /* in the order of answer_params */

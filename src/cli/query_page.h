@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c): the JSON being read and the text being
+/* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c, query_drift_text.c): the JSON being read and the text being
  * written. The JSON is read once, in the order in which query_json.c and tree_form.c write it. */
 #ifndef CLI_QUERY_PAGE_H
 #define CLI_QUERY_PAGE_H
@@ -47,5 +47,7 @@ void page_coverage(struct page *p);
 void page_deploys(struct page *p);
 void page_leaks(struct page *p);
 void page_symbols(struct page *p);
+void page_drift(struct page *p);
+void page_verdict(struct page *p);
 
 #endif

@@ -126,7 +126,7 @@ int query_text(struct str what, struct str json, int width, struct buf *out, siz
         {"flame", page_tree},        {"callers", page_callers},   {"top", page_top},     {"lines", page_top},
         {"labels", page_labels},     {"services", page_services}, {"types", page_types}, {"profiles", page_profiles},
         {"spans", page_spans},       {"series", page_series},     {"leaks", page_leaks}, {"symbols", page_symbols},
-        {"coverage", page_coverage}, {"deploys", page_deploys},
+        {"coverage", page_coverage}, {"deploys", page_deploys},   {"drift", page_drift}, {"verdict", page_verdict},
     };
     struct page p = {.out = out, .width = width};
     int r = 0;

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "model/semconv.h"
 #include "model/types.h"
+#include "query/answer_drift.h"
 #include "query/query_deploys.h"
 #include "query/query_groups.h"
 #include "query/query_json.h"
@@ -51,6 +52,13 @@ const struct answer_param answer_params[] = {
     {"attributes",
      "labels: false lists only labels of series, which is quick; marked tells them apart: objects with name and "
      "slow (default: true)"},
+    {"baseline_from", "drift: start of the time to compare with"},
+    {"baseline_to", "drift: its end; default: a range of the same length"},
+    {"min_points", "drift, verdict: the smallest drift to report, in percentage points; default: 2"},
+    {"share", "drift, verdict: total (a function with all it calls; default) or self"},
+    {"service", "verdict: service.name; default: the selector's"},
+    {"version", "verdict: the service.version to judge; default: the one that was deployed last"},
+    {"type", "verdict: the profile type; default: cpu"},
     {0},
 };
 
@@ -550,6 +558,10 @@ const struct question questions[] = {
     {"deploys", "versions of services: when each was seen first and last, and since when it runs", PARAMS(NULL), true,
      false, false, run_deploys},
     {"leaks", "stacks whose memory in use is growing", PARAMS("limit", "format"), true, false, false, run_leaks},
+    {"drift", "functions whose share changed from a baseline, tested over windows and instances",
+     PARAMS("baseline_from", "baseline_to", "min_points", "share", "limit"), true, true, false, answer_run_drift},
+    {"verdict", "whether the last deploy of a service made it worse, and which functions changed",
+     PARAMS("service", "version", "type", "min_points", "share", "limit"), true, false, false, answer_run_verdict},
     {"profiles", "individual profiles in a time range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false,
      false, run_profiles},
     {"spans", "spans by the value of their samples, highest first (details of one: top with its ids)",

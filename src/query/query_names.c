@@ -194,6 +194,21 @@ int named_windows(struct store *s, struct names *names, const struct store_query
     return r < 0 ? r : store_windows(s, q, n, ret, notes, e);
 }
 
+int named_cube(struct store *s, struct names *names, const struct store_query *q, const struct store_cube_query *cq,
+               struct store_cube *ret, struct err *e)
+{
+    struct asker a = asker(s, names, q);
+    int r = store_cube(s, q, cq, ret, q->notes, e);
+
+    if (r < 0)
+        return r;
+    r = name_if(&a, tree_lacks(&a, ret->tree), q, q->notes, e);
+    if (r == 0 || r == -E2BIG)
+        return 0;
+    store_cube_done(ret);
+    return r < 0 ? r : store_cube(s, q, cq, ret, q->notes, e);
+}
+
 int named_callers(struct store *s, struct names *names, const struct store_query *q, struct str function,
                   struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes, struct err *e)
 {

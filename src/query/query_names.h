@@ -8,6 +8,7 @@
 #define QUERY_QUERY_NAMES_H
 
 #include "query/query.h"
+#include "store/store_cube.h"
 
 int named_select(struct store *s, struct names *names, const struct store_query *q, struct tree **ret,
                  struct store_notes *notes, struct err *e);
@@ -17,6 +18,9 @@ int named_callers(struct store *s, struct names *names, const struct store_query
                   struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes, struct err *e);
 int named_windows(struct store *s, struct names *names, const struct store_query *q, uint32_t n,
                   struct store_windows *ret, struct store_notes *notes, struct err *e);
+/* Notes go to q->notes, which must be set. */
+int named_cube(struct store *s, struct names *names, const struct store_query *q, const struct store_cube_query *cq,
+               struct store_cube *ret, struct err *e);
 int named_export(struct store *s, struct names *names, const struct store_query *q, store_batch_fn fn, void *ctx,
                  struct err *e);
 

@@ -46,6 +46,14 @@ static const struct tool {
     {"leaks",
      "Stacks whose memory in use grows, as text: growth, fit and the stack. Use it for 'memory is growing', with query heap{service.name=\"X\"}.",
      NULL},
+    {"drift",
+     "Which functions take more or less than in a baseline, with a test over windows and instances: only rows with "
+     "significant true are more than noise. Use it for 'did something change since', with baseline_from and baseline_to.",
+     NULL},
+    {"verdict",
+     "Whether the last deploy of a service made it worse or better, and which functions changed. Use it for 'is the new "
+     "version slower', with service.",
+     "service"},
     {"profiles",
      "Single profiles, by time or value. Use it to find the one with a spike; its handle is the argument profile.",
      NULL},

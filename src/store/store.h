@@ -41,6 +41,8 @@
 
 struct batch;
 struct store;
+struct store_cube;
+struct store_cube_query;
 struct store_spans;
 struct store_table;
 struct store_table_query;
@@ -218,6 +220,10 @@ struct store_ops {
      * has nothing better than one select for each window: call store_windows(). */
     int (*windows)(struct store *s, const struct store_query *q, struct store_windows *ret, struct store_notes *notes,
                    struct err *e);
+    /* Column 0 by window and instance (store_cube.h): sets everything in *ret but from, width_ns, n_windows and the order
+     * of cells. NULL where the engine has nothing better than selects: call store_cube(). */
+    int (*cube)(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
+                struct store_notes *notes, struct err *e);
     /* The callers and callees of a function (exact name): two trees with the function at their top, each with at most
      * max_nodes. Recursion counts once: only the outermost call on a path counts. */
     int (*callers)(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,

@@ -9,6 +9,7 @@
 
 #include "base/regex.h"
 #include "labels_text.h"
+#include "store/store_cube.h"
 #include "store/store_spans.h"
 #include "store/store_table.h"
 #include "store/store_windows.h"
@@ -526,6 +527,44 @@ static void dump_windows(struct buf *out, struct store *s, const struct store_qu
     store_windows_done(&w);
 }
 
+/* The values of each stack in windows of time, added up over instances: how these are told apart depends on the engine. */
+static void dump_cube(struct buf *out, struct store *s, const struct store_query *q, bool by_resource)
+{
+    struct store_cube_query cq = {.width_ns = (q->columns[0].to - q->columns[0].from) / 6 + 1,
+                                  .by_resource = by_resource};
+    struct store_notes notes = {0};
+    struct store_cube c = {0};
+    struct err e = {0};
+    int64_t *sums;
+
+    if (store_cube(s, q, &cq, &c, &notes, &e) < 0) {
+        tap_fail("cube: %s", e.message);
+        return;
+    }
+    ok(c.n_windows == 6);
+    sums = mem_zalloc_array(c.tree->n_nodes, sizeof *sums);
+    for (uint32_t i = 0; i < c.n_cells; i++) {
+        const struct cube_cell *cell = &c.cells[i];
+
+        ok(cell->instance < c.n_instances && cell->first + cell->n <= c.n_values);
+        for (uint32_t k = 0; k < cell->n; k++)
+            sums[c.values[cell->first + k].node] += c.values[cell->first + k].self;
+        if (i + 1 < c.n_cells && c.cells[i + 1].window == cell->window)
+            continue;
+        for (uint32_t node = 1; node < c.tree->n_nodes; node++) {
+            if (!sums[node])
+                continue;
+            buf_printf(out, "cube %u %d ", cell->window, by_resource);
+            for (uint32_t n = node; n; n = c.tree->parent[n])
+                buf_printf(out, "%.*s;", STR_FMT(c.tree->frames[c.tree->frame[n]].function));
+            buf_printf(out, " %lld\n", (long long) sums[node]);
+            sums[node] = 0;
+        }
+    }
+    mem_free(sums);
+    store_cube_done(&c);
+}
+
 /* The callers and callees of fn7, for one time and for two; and a check that pruning loses nothing. */
 static void dump_callers(struct buf *out, struct store *s, const struct store_query *q)
 {
@@ -604,6 +643,8 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         k.q.by = BY_FUNCTION;
         if (i % 4 == 0)
             dump_windows(&lines, s, &k.q);
+        if (!strncmp(selectors[i], "cpu", 3))
+            dump_cube(&lines, s, &k.q, i % 2);
         s->ops->profiles(s, &k.q, dump_profile_fn, &lines, NULL);
         sort_lines(&lines);
         buf_put(out, lines.p, lines.n);

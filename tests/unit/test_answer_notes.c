@@ -13,6 +13,8 @@ static struct str param_of(void *ctx, const char *name)
         return STR("1699000000");
     if (strcmp(name, "to") == 0)
         return STR("1701000000");
+    if (strcmp(name, "baseline_from") == 0 && strcmp(asked, "drift") == 0)
+        return STR("1699000000");
     if (strcmp(name, "function") == 0)
         return STR("work");
     (void) ctx;
@@ -36,10 +38,10 @@ static int ask_all(struct suite *s, const char *tenant, const struct question *w
     return (int) q.notes.damaged;
 }
 
-/* Queries that only list series do not. */
+/* Queries that only list series do not; a verdict reads none without two versions. */
 static bool reads_profiles(const struct question *q)
 {
-    static const char *const lists[] = {"services", "labels", "types", "coverage"};
+    static const char *const lists[] = {"services", "labels", "types", "coverage", "verdict"};
 
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         if (strcmp(q->name, lists[i]) == 0)

@@ -433,6 +433,7 @@ const struct store_ops store_segment = {
     .select = engine_select,
     .table = engine_table,
     .spans = engine_spans,
+    .cube = engine_cube,
     .callers = engine_callers,
     .series = engine_series,
     .each_series = engine_each_series,

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Drift: which functions take a larger or a smaller share now than in a baseline, and whether that is more than noise.
+ * The selection is cut into windows of time and instances (store_cube.h), and drift_stats.h tests each function over
+ * these cells. docs/drift.md describes the method and what was measured with it.
+ *
+ * Shares do not depend on the sampling rate, on the load, or on how much of the time was covered. Frames without a name
+ * are not tested, and a function that grows by no more than what was without a name before (or the reverse) is not
+ * significant: the arrival of symbols is no drift.
+ */
+#ifndef QUERY_DRIFT_H
+#define QUERY_DRIFT_H
+
+#include "query/drift_stats.h"
+#include "query/query.h"
+
+struct drift_ask {
+    double min_points; /* the smallest drift to report, in percentage points; 0 = DRIFT_MIN_POINTS */
+    double alpha;      /* of the corrected p; 0 = DRIFT_ALPHA */
+    bool self;         /* shares of self values instead of totals */
+    uint32_t limit;    /* rows of the answer; 0 = 100 */
+};
+
+struct drift_row {
+    struct str function;
+    double before, now; /* shares, 0 to 1 */
+    double points;      /* 100 * (now - before) */
+    double cores;       /* change per covered second: cores for a type in nanoseconds, else units */
+    double p;           /* corrected for the number of functions */
+    double low, high;   /* 99 % interval of points */
+    bool significant;
+    struct str label, value; /* samples with this label have most of the drift; empty if it is everywhere */
+    double explains;         /* their part of it, 0 to 1 */
+};
+
+struct drift_answer {
+    struct arena arena;
+    struct drift_row *rows; /* largest effect first */
+    uint32_t n, n_all;
+    double minimum_detectable_points;
+    uint32_t instances; /* with data on either side */
+    uint32_t windows;   /* with data, of both sides */
+    uint32_t significant;
+    int64_t covered_ns[2];
+    double whole[2];    /* value of everything */
+    double cores[2];    /* whole per covered second, as in drift_row */
+    double cost_change; /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
+    struct str type, unit;
+};
+
+/* q must be compiled with a base: its column 0 is the baseline, column 1 is now. -ENODATA with an error message if one
+ * of them has no data. Too little data to test is not an error: then nothing is significant and
+ * minimum_detectable_points is 100. */
+int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, struct drift_answer *ret,
+                struct store_notes *notes, struct err *e);
+void drift_answer_done(struct drift_answer *a);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The deploy verdict: a new service.version appears, and its profiles are compared with those of the version before.
+ *
+ * Which versions
+ *   A run is a time during which a version sends profiles without a long gap. The new version is the one whose run began
+ *   last (or the one asked for), the previous one is the other version that was active last before that. If the new
+ *   version has run before the previous one, the deploy is a rollback.
+ *
+ * Which times
+ *   If both versions run side by side for some minutes, these minutes of both are compared ("overlap"). Otherwise the
+ *   first hour of the new version is compared with as much time of the previous one before the deploy ("before"). The
+ *   first minute after a start is left out.
+ *
+ * The verdict
+ *   Per request where the index of spans has requests of both versions: the cost of a request is tested over windows.
+ *   Otherwise per CPU-second: the functions that drift_stats.h finds, and the estimated cost of the same work
+ *   (drift_answer.cost_change).
+ */
+#ifndef QUERY_VERDICT_H
+#define QUERY_VERDICT_H
+
+#include "query/drift.h"
+
+struct span_index;
+
+struct verdict_ask {
+    const char *tenant;
+    struct str service;
+    struct str version;  /* empty: the version whose run began last */
+    struct str type;     /* empty: cpu */
+    struct str from, to; /* where runs are looked for; empty: the last 24 hours */
+    double min_points;   /* as in drift_ask */
+    bool self;
+    uint32_t limit;
+    struct names *names;
+    struct span_index *spans; /* may be NULL */
+    int64_t now;
+    size_t memory_limit;
+    const atomic_bool *cancel;
+};
+
+enum verdict { VERDICT_UNKNOWN, VERDICT_SAME, VERDICT_WORSE, VERDICT_BETTER };
+/* "not enough data", "same", "worse", "better". */
+const char *verdict_name(enum verdict v);
+
+struct verdict_answer {
+    enum verdict verdict;
+    struct str service, version, previous; /* previous: empty when there is none */
+    int64_t deployed_ns;
+    bool rollback, overlap;
+    bool per_request;   /* else per CPU-second */
+    double cost_change; /* +0.12: a request, or the same work, costs 12 % more */
+    double cost_p;      /* per request: p of that change; 1 otherwise */
+    uint64_t requests[2];
+    int64_t from, to, base_from, base_to; /* what was compared; 0 when nothing was */
+    char sentence[400];                   /* the verdict in one line */
+    struct drift_answer drift;
+    struct arena arena;
+};
+
+/* A service without profiles is -ENODATA with an error message. */
+int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct store_notes *notes,
+                  struct err *e);
+void verdict_answer_done(struct verdict_answer *a);
+/* The selector of one version of a service: cpu{service.name="x",service.version="y"}. NULL when memory runs out. */
+char *verdict_selector(struct arena *a, struct str type, struct str service, struct str version);
+
+#endif

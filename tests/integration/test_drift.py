@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drift and deploy verdicts: profiles of instances whose shares are known are sent, and what wick reports is compared with them. All
+samples are drawn with fixed seeds."""
+import json
+import subprocess
+import urllib.parse
+
+import pytest
+from drift_tools import MINUTE, instance, minute_ago, query, send, shares
+from wick_tools import WICK, Server
+
+FIELDS = {"function", "before", "now", "points", "cores", "p", "significant"}
+
+
+def ranges(start, base, now):
+    """--from … of a baseline of so many minutes and the minutes after it."""
+    at = start + base * MINUTE
+    return ["--from", str(at), "--to", str(at + now * MINUTE), "--baseline-from", str(start), "--baseline-to", str(at)]
+
+
+def significant(answer):
+    return {r["function"]: r["points"] for r in answer["drift"] if r["significant"]}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    s = Server(tmp_path_factory.mktemp("drift"), WICK_NO_AGENT="1")
+    yield s
+    s.stop()
+
+
+def test_two_points(server):
+    start = minute_ago(60)
+    send(server, "two", start, 30, shares())
+    send(server, "two", start + 30 * MINUTE, 10, shares(encode=0.12))
+    words = ["drift", 'cpu{service.name="two"}', *ranges(start, 30, 10)]
+    answer = query(server, *words)
+    rows = {r["function"]: r for r in answer["drift"]}
+    assert all(FIELDS <= set(r) for r in answer["drift"])
+    assert answer["instances"] == 5 and answer["windows"] == 40
+    assert 0 < answer["minimum_detectable_points"] < 2
+    assert {"encode"} <= significant(answer).keys() <= {"encode", "handle"}, answer["drift"]  # handle calls encode: +1.2 points
+    row = rows["encode"]
+    assert abs(row["before"] - 0.10) < 0.006 and abs(row["now"] - 0.12) < 0.009
+    assert abs(row["points"] - 100 * (row["now"] - row["before"])) < 1e-6 and row["p"] < 0.01
+    assert row["low"] < 2 < row["high"] and row["low"] > 0
+    assert abs(row["cores"] - 5 * 0.02) < 0.06  # five cores
+    assert rows["main"]["before"] == 1 and not rows["main"]["significant"]
+    assert [abs(r["points"]) for r in answer["drift"]] == sorted((abs(r["points"]) for r in answer["drift"]), reverse=True)
+    # the same over HTTP and MCP, and as text
+    parameters = dict(zip((w.lstrip("-").replace("-", "_") for w in words[2::2]), words[3::2]), query=words[1])
+    assert server.json("/api/v1/drift?" + urllib.parse.urlencode(parameters)) == answer
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "drift", "arguments": parameters}}
+    status, body = server.get("/mcp", data=json.dumps(call).encode(), headers={"Content-Type": "application/json"})
+    assert status == 200 and json.loads(json.loads(body)["result"]["content"][0]["text"]) == answer
+    text = subprocess.run([WICK, "query", *words, "--server", server.url], capture_output=True, text=True, timeout=60)
+    assert text.returncode == 0 and text.stdout.splitlines()[0].split()[:3] == ["BEFORE", "NOW", "POINTS"]
+    assert f"{len(significant(answer))} of " in text.stdout and "changed significantly" in text.stdout
+    # self shares: the caller of a function that grew has not changed
+    own = query(server, *words, "--share", "self")
+    assert significant(own).keys() == {"encode"} and "handle" not in {r["function"] for r in own["drift"]}
+
+
+def test_nothing_changed(server):
+    start = minute_ago(60)
+    send(server, "still", start, 40, shares())
+    answer = query(server, "drift", 'cpu{service.name="still"}', *ranges(start, 30, 10))
+    assert significant(answer) == {} and len(answer["drift"]) >= 8
+    assert all(r["p"] > 0.01 or abs(r["points"]) < 2 for r in answer["drift"])
+
+
+def test_rate_and_load(server):
+    """Another sampling rate and three times the load are no drift."""
+    start = minute_ago(60)
+    send(server, "rate", start, 30, shares())
+    send(server, "rate", start + 30 * MINUTE, 10, shares(), rate=97, cores=3.0)
+    answer = query(server, "drift", 'cpu{service.name="rate"}', *ranges(start, 30, 10))
+    assert significant(answer) == {}
+    assert 2.5 < answer["cores"][1] / answer["cores"][0] < 3.5
+
+
+def test_symbols_arrive(server):
+    """Frames of a binary without symbols get names: the functions that appear are no drift."""
+    start = minute_ago(60)
+    nameless = {"encode": 0x1000, "parse": 0x2000}
+    send(server, "symbols", start, 30, shares(), frames=nameless)
+    send(server, "symbols", start + 30 * MINUTE, 10, shares())
+    answer = query(server, "drift", 'cpu{service.name="symbols"}', *ranges(start, 30, 10))
+    assert significant(answer) == {}, answer["drift"]
+
+
+def test_one_host(server):
+    """A drift of one host of five: the label is named."""
+    start = minute_ago(60)
+    send(server, "host", start, 30, shares())
+    send(server, "host", start + 30 * MINUTE, 10, lambda i: shares(encode=0.30) if i == 3 else shares())
+    answer = query(server, "drift", 'cpu{service.name="host"}', *ranges(start, 30, 10))
+    row = next(r for r in answer["drift"] if r["function"] == "encode")
+    assert row["significant"] and abs(row["points"] - 4) < 1.2
+    assert row["label"]["value"] == "host-3" and row["label"]["explains"] > 0.8  # the name of the host and of the instance
+
+
+def test_long_ranges(server):
+    """A day against a day: read from the sums of the store."""
+    start = minute_ago(48 * 60)
+    for i in range(3):
+        for day, of in ((0, shares()), (1, shares(parse=0.24))):
+            assert server.send(instance("day", start + day * 1440 * MINUTE, 1440, of, i, rate=1))[0] == 200
+    answer = query(server, "drift", 'cpu{service.name="day"}', *ranges(start, 1440, 1440))
+    assert "parse" in significant(answer) and abs(significant(answer)["parse"] - 4) < 0.5
+    assert answer["instances"] == 3 and 48 <= answer["windows"] <= 144
+
+
+def test_refused(server):
+    start = str(minute_ago(10))
+    for words, message in ((["drift", "cpu"], "requires a baseline"), (["drift", "cpu", "--baseline-from", "x"], "baseline"),
+                           (["drift", "cpu", "--baseline-from", start, "--min-points", "-1"], "min_points"),
+                           (["drift", "cpu", "--baseline-from", start, "--share", "half"], "share")):
+        p = subprocess.run([WICK, "query", *words, "--server", server.url], capture_output=True, text=True, timeout=60)
+        assert p.returncode == 1 and message in p.stderr, p.stderr
+    answer = query(server, "drift", 'cpu{service.name="nobody"}', "--baseline-from", "now-2h", "--baseline-to", "now-1h", status=4)
+    assert answer["drift"] == [] and answer["windows"] == 0 and answer["instances"] == 0
+
+
+@pytest.mark.parametrize("engine", ["memory"])
+def test_engine(tmp_path, engine):
+    """An engine without an operation of its own gives the same shares."""
+    s = Server(tmp_path, "--set", f"store.engine={engine}", WICK_NO_AGENT="1")
+    try:
+        start = minute_ago(40)
+        send(s, "two", start, 10, shares())
+        send(s, "two", start + 10 * MINUTE, 10, shares(encode=0.14))
+        answer = query(s, "drift", 'cpu{service.name="two"}', *ranges(start, 10, 10))
+        assert "encode" in significant(answer) and answer["instances"] == 5 and answer["windows"] == 20
+    finally:
+        s.stop()
+
+
+# --- verdicts ---
+
+def test_worse_and_rollback(server):
+    start = minute_ago(60)
+    send(server, "deploy", start, 20, shares(), version="1.0")
+    send(server, "deploy", start + 20 * MINUTE, 15, shares(encode=0.16), version="1.1")
+    answer = query(server, "verdict", "deploy")
+    assert answer["verdict"] == "worse" and answer["version"] == "1.1" and answer["previous"] == "1.0"
+    assert answer["deployed"] == str(start + 20 * MINUTE) and answer["compared"] == "before" and not answer["rollback"]
+    assert answer["normalised"] == "cpu-second" and significant(answer)["encode"] > 4
+    assert "encode" in answer["sentence"] and "deploy 1.0 → 1.1: worse" in answer["sentence"]
+    assert 0.02 < answer["cost_change"] < 0.13  # 6 points more: 6.4 % to 7.1 % more work
+    assert all(FIELDS <= set(r) for r in answer["drift"]) and answer["instances"] == 10
+    assert query(server, "verdict", 'cpu{service.name="deploy"}') == answer
+    assert server.json("/api/v1/verdict?service=deploy")["verdict"] == "worse"
+    send(server, "deploy", start + 35 * MINUTE, 15, shares(), version="1.0")
+    answer = query(server, "verdict", "deploy")
+    assert answer["verdict"] == "better" and answer["version"] == "1.0" and answer["previous"] == "1.1" and answer["rollback"]
+    answer = query(server, "verdict", "deploy", "--version", "1.1")
+    assert answer["verdict"] == "worse" and answer["version"] == "1.1"
+
+
+def test_same_and_canary(server):
+    """Two versions side by side on different instances, with nothing changed."""
+    start = minute_ago(40)
+    send(server, "canary", start, 30, shares(), version="a")
+    for i in range(5, 10):
+        assert server.send(instance("canary", start + 10 * MINUTE, 20, shares(), i, version="b"))[0] == 200
+    answer = query(server, "verdict", "canary")
+    assert answer["verdict"] == "same" and answer["compared"] == "overlap" and answer["version"] == "b"
+    assert answer["from"] == answer["baseline_from"]
+
+
+def test_not_enough(server):
+    start = minute_ago(30)
+    send(server, "young", start, 10, shares(), version="1")
+    answer = query(server, "verdict", "young")
+    assert answer["verdict"] == "not enough data" and answer["previous"] == "" and answer["drift"] == []
+    send(server, "young", start + 10 * MINUTE, 1, shares(), version="2")
+    answer = query(server, "verdict", "young")
+    assert answer["verdict"] == "not enough data" and answer["previous"] == "1" and answer["version"] == "2"
+    assert query(server, "verdict", "nobody", status=4)["verdict"] == "not enough data"
+    p = subprocess.run([WICK, "query", "verdict", "--server", server.url], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 1 and "service is required" in p.stderr
