@@ -52,7 +52,7 @@ const struct answer_param answer_params[] = {
     {"attributes",
      "labels: false lists only labels of series, which is quick; marked tells them apart: objects with name and "
      "slow (default: true)"},
-    {"baseline_from", "drift: start of the time to compare with"},
+    {"baseline_from", "drift: start of the time to compare with; default: as much time before 'from'"},
     {"baseline_to", "drift: its end; default: a range of the same length"},
     {"min_points", "drift, verdict: the smallest drift to report, in percentage points; default: 2"},
     {"share", "drift, verdict: total (a function with all it calls; default) or self"},

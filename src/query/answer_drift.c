@@ -127,6 +127,23 @@ static int base_param(struct answer_request *c, const char *name, const char *ot
     return r < 0 ? err_prefix(e, r, "%s: ", name) : 0;
 }
 
+/* Without a baseline: as much time before `from`. */
+static int default_baseline(struct answer_request *c, struct query_params *p, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    int r;
+
+    if (p->base_query.n || p->base_from.n || p->base_to.n)
+        return 0;
+    r = query_compile(p, &q, e);
+    if (r < 0)
+        return r;
+    p->base_to = str_from(arena_printf(c->arena, "%lld", (long long) q->q.columns[0].from));
+    p->base_from = str_from(
+        arena_printf(c->arena, "%lld", (long long) MAX(2 * q->q.columns[0].from - q->q.columns[0].to, CLOCK_MIN)));
+    return c->arena->failed ? -ENOMEM : 0;
+}
+
 int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
 {
     struct query_params p = {.tenant = c->tenant,
@@ -148,6 +165,8 @@ int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
         r = base_param(c, "baseline_from", "base_from", &p.base_from, e);
     if (r == 0)
         r = base_param(c, "baseline_to", "base_to", &p.base_to, e);
+    if (r == 0)
+        r = default_baseline(c, &p, e);
     if (r == 0)
         r = query_compile(&p, &q, e);
     if (r == 0)

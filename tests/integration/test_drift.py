@@ -56,6 +56,8 @@ def test_two_points(server):
     text = subprocess.run([WICK, "query", *words, "--server", server.url], capture_output=True, text=True, timeout=60)
     assert text.returncode == 0 and text.stdout.splitlines()[0].split()[:3] == ["BEFORE", "NOW", "POINTS"]
     assert f"{len(significant(answer))} of " in text.stdout and "changed significantly" in text.stdout
+    default = query(server, *words[:2], "--from", words[3], "--to", words[5])  # the baseline is the ten minutes before
+    assert default["windows"] == 20 and "encode" in significant(default)
     # self shares: the caller of a function that grew has not changed
     own = query(server, *words, "--share", "self")
     assert significant(own).keys() == {"encode"} and "handle" not in {r["function"] for r in own["drift"]}
@@ -113,7 +115,7 @@ def test_long_ranges(server):
 
 def test_refused(server):
     start = str(minute_ago(10))
-    for words, message in ((["drift", "cpu"], "requires a baseline"), (["drift", "cpu", "--baseline-from", "x"], "baseline"),
+    for words, message in ((["drift", "cpu", "--baseline-from", "x"], "baseline"),
                            (["drift", "cpu", "--baseline-from", start, "--min-points", "-1"], "min_points"),
                            (["drift", "cpu", "--baseline-from", start, "--share", "half"], "share")):
         p = subprocess.run([WICK, "query", *words, "--server", server.url], capture_output=True, text=True, timeout=60)
