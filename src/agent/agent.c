@@ -367,6 +367,7 @@ static int start_bpf(struct agent *a, struct err *e)
     control->inherit = o->inherit;
     control->no_kernel = o->no_kernel;
     control->copy_all = o->copy_stacks;
+    control->copy_room = (uint32_t) side.ring_bytes / 2;
     control->off_cpu_n = o->off_cpu;
     control->off_cpu_min_ns = (uint64_t) o->off_cpu_threshold_ns;
     maps = bpf_side_row_maps(a->bpf);

@@ -206,8 +206,10 @@ static void put_text(struct buf *b, const struct shown *f, uint32_t number)
     else
         buf_printf(b, "0x%" PRIx64, f->address);
     if (f->file.n)
-        buf_printf(b, "  %.*s:%" PRId64, STR_FMT(f->file), f->line);
-    else if (f->module.n)
+        buf_printf(b, "  %.*s", STR_FMT(f->file));
+    if (f->file.n && f->line)
+        buf_printf(b, ":%" PRId64, f->line);
+    else if (!f->file.n && f->module.n)
         buf_printf(b, "  (%.*s)", STR_FMT(base_name(f->module)));
     buf_puts(b, f->inlined ? " inlined\n" : "\n");
 }

@@ -292,6 +292,27 @@ def test_rules_judge_a_program_after_exec(tmp_path, all_processes):
             p.wait()
 
 
+def test_an_agent_that_gets_no_turn_loses_nothing(tmp_path):
+    """It is stopped for seconds while every sample wants its stack copied: copies end when the buffer is half full, samples go on."""
+    exe = build(tmp_path, "chain.c", "goes_on", *NO_FP)
+    p = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
+    stats = tmp_path / "stats.json"
+    try:
+        r = subprocess.Popen([WICK, "record", "-q", "--unwind", "copy", "-F", "499", "-d", "6s", "--stats", stats, "-o", tmp_path / "x.folded",
+                              "-p", str(p.pid)])
+        wait_for(lambda: is_sampling(r.pid))
+        cpu = cpu_seconds(p.pid)
+        os.kill(r.pid, signal.SIGSTOP)
+        wait_for(lambda: cpu_seconds(p.pid) - cpu > 2)  # 1000 copies of 8 KiB are more than the buffer's 4 MiB
+        os.kill(r.pid, signal.SIGCONT)
+        assert r.wait(60) == 0
+    finally:
+        p.kill()
+        p.wait()
+    n = json.loads(stats.read_text())
+    assert n["lost"] == 0 and n["samples"] > 900, n
+
+
 def test_top(tmp_path):
     exe = build(tmp_path, "chain.c", "top_chain", *NO_FP)
     p = subprocess.Popen([exe, "5", "30"], stdout=subprocess.DEVNULL)

@@ -553,10 +553,48 @@ def test_errors():
     p = subprocess.Popen(["sleep", "60"])
     try:
         r = fails("--nonblocking", str(p.pid))
-        assert r.returncode == 1 and "runs neither Python nor Go" in r.stderr
+        assert r.returncode == 1 and "runs neither Python, Go nor Java" in r.stderr
     finally:
         p.kill()
         p.wait()
+
+
+NODE = """
+const { Worker, isMainThread } = require('worker_threads');
+Error.stackTraceLimit = Infinity;
+Error.prepareStackTrace = (e, sites) => sites.map(s => [s.getFunctionName() || '(anonymous)', s.getFileName() || '']);
+class Shop {
+  constructor(n) { this.n = n; }
+  wait(local) {
+    const deep = { a: local, b: () => local };
+    console.log(JSON.stringify([new Error().stack, deep.b()]));
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 600000);
+    return deep;
+  }
+}
+const made = function namedOuter(shop) { const inner = x => shop.wait(x); return [1].map(inner); };
+async function later() { await null; made(new Shop(3)); }
+if (isMainThread) { for (let i = 0; i < 20000; i++) Math.hypot(i, i); setImmediate(later); }
+"""
+
+
+def test_node(tmp_path):
+    """JavaScript functions as V8's own stack trace has them, without a perf map."""
+    need("node")
+    program = tmp_path / "shop.js"
+    program.write_text(NODE)
+    p = subprocess.Popen(["node", program], stdout=subprocess.PIPE, text=True)
+    try:
+        sites = [tuple(x) for x in json.loads(p.stdout.readline())[0]]
+        time.sleep(0.2)
+        d = json.loads(subprocess.run([WICK, "dump", "--json", str(p.pid)], capture_output=True, text=True, check=True, timeout=120).stdout)
+    finally:
+        p.kill()
+        p.wait()
+    main = next(t for t in d["threads"] if t["tid"] == p.pid)
+    got = [(f["function"], f["file"]) for f in main["frames"] if f["type"] == "v8js"]
+    assert ("wait", str(program)) in sites and len(sites) >= 5
+    assert got == sites
 
 
 JAVA = """

@@ -101,7 +101,8 @@ static __always_inline bool is_unfinished(struct agent_event *e)
 }
 
 /* Copies the stack from sp on, page by page up to the first one that cannot be read. Only such a copy wakes the user
- * side, so that what it loads is available for the next sample. */
+ * side, so that what it loads is available for the next sample. While the user side does not get its turn, a few copies
+ * would fill the ring and samples be lost: then stacks are cut, and their time still counts. */
 static __always_inline void copy_stack(struct walk_state *w, struct agent_stats *st)
 {
     struct agent_event *e = &w->s->event;
@@ -111,6 +112,10 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
 
     if (!c)
         return;
+    if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > control.copy_room) {
+        st->uncopied++;
+        return;
+    }
     c->kind = AGENT_EVENT_STACK;
     c->cpu = cpu;
     c->time_ns = e->time_ns;

@@ -179,6 +179,7 @@ struct agent_stats {
     __u64 samples, ns; /* program runs that took a sample; time of all runs */
     __u64 lost;        /* events that did not fit into the ring */
     __u64 copies;      /* stacks copied */
+    __u64 uncopied;    /* stacks that were not, because the ring was half full */
     __u64 frames;
     __u64 switches, switch_ns, switch_samples; /* off-CPU */
     __u64 left, drawn; /* waits to skip before the next sampled one; the n (one in n) of the last draw */
@@ -193,7 +194,7 @@ struct agent_control {
     __u32 no_kernel;    /* leave kernel frames out */
     __u32 copy_all;     /* do not walk in BPF: copy all stacks */
     __u32 off_cpu_n;    /* one wait in this many is sampled; 0: none */
-    __u32 pad;
+    __u32 copy_room;    /* no stack is copied while the ring holds more bytes than this: the rest is for samples */
     __u64 off_cpu_min_ns;
     __u64 last_look_ns; /* when all tasks were last visited; 0: not yet */
 };

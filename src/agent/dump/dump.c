@@ -312,6 +312,7 @@ static int find_process(struct dump *s, struct file_reader *reader, struct err *
             str_from(arena_printf(&s->arena, "process %d has too many executable mappings: %u of them were not read",
                                   s->pid, s->process->maps_left_out));
     dump_walk_prepare(s);
+    dump_walk_find_v8(s);
     if (lang_find(s->process, &why) < 0)
         s->warning = arena_str(&s->arena, str_from(why.message));
     return 0;
@@ -340,7 +341,8 @@ static int take(struct taking *t, const struct dump_options *o, struct err *e)
     t->words = mem_zalloc_array(DUMP_FRAMES_MAX + LANG_WORDS_MAX, sizeof *t->words);
     t->stack = mem_zalloc(STACK_MAX);
     s->modules = mem_zalloc_array(DUMP_MODULES_MAX, sizeof *s->modules);
-    if (!t->words || !t->stack || !s->modules)
+    s->fps = mem_zalloc_array(DUMP_FRAMES_MAX + LANG_WORDS_MAX, sizeof *s->fps);
+    if (!t->words || !t->stack || !s->modules || !s->fps)
         return -ENOMEM;
     lang = s->process->lang;
     if (lang && lang->version)
@@ -394,6 +396,7 @@ void dump_free(struct dump *s)
     if (!s)
         return;
     mem_free(s->modules);
+    mem_free(s->fps);
     mem_free(s->tasks);
     processes_free(s->processes);
     objects_free(s->objects);

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 
+struct dump_v8;
 struct file_reader;
 struct object;
 struct objects;
@@ -39,7 +40,7 @@ struct dump_line {
 };
 
 struct dump_frame {
-    const char *type;              /* "native", "go", "python" */
+    const char *type;              /* "native", "go", "python", "jvm", "v8js" */
     bool exact;                    /* address is the instruction itself; else it is a return address, after the call */
     uint64_t address;              /* in the process */
     int32_t module;                /* of dump.modules; -1: code of no file, or a language's frame */
@@ -102,6 +103,8 @@ struct dump {
     struct objects *objects;
     struct processes *processes;
     struct process *process;
+    struct dump_v8 *v8; /* NULL: no JavaScript */
+    uint64_t *fps;      /* the frame pointers of the frames of the last dump_walk() */
 };
 
 struct dump_options {

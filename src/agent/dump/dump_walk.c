@@ -5,9 +5,11 @@
 
 #include <errno.h>
 
+#include "agent/dump/dump_v8.h"
 #include "agent/lang/lang.h"
 #include "agent/names.h"
 #include "agent/perf_map.h"
+#include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "proc/jit_names.h"
@@ -23,6 +25,25 @@ void dump_walk_prepare(struct dump *s)
         processes_resolve(s->processes, p, m);
         if (m->object)
             objects_table(s->objects, m->object, (uint64_t) clock_mono());
+    }
+}
+
+void dump_walk_find_v8(struct dump *s)
+{
+    struct process *p = s->process;
+
+    for (uint32_t i = 0; i < p->n_mappings && !s->v8; i++) {
+        const struct process_mapping *m = &p->mappings[i];
+        struct file_request q = {.op = FILE_V8};
+        struct proc_memory memory = proc_memory_of(s->pid);
+        struct file_answer a;
+        struct dump_v8 *v;
+
+        if (!m->object || !m->object->fp_hi || object_ask(m->object, &q, -1, &a, NULL) < 0)
+            continue;
+        v = arena_zalloc_array(&s->arena, 1, sizeof *v);
+        if (v && dump_v8_read(&a.v8, m->bias, &memory, v) == 0)
+            s->v8 = v;
     }
 }
 
@@ -55,6 +76,7 @@ uint32_t dump_walk(struct dump *s, const struct remote_regs *from, const struct 
 
         if (!m && n) /* not code: the step before was wrong */
             break;
+        s->fps[n] = w.fp;
         words[n++] = AGENT_WORD_VALUE(w.pc) | (uint64_t) (w.exact ? AGENT_WORD_EXACT : AGENT_WORD_NATIVE) << 56;
         r = rule ? remote_step(&w, rule, memory) : step_without(m, at, &w, memory);
         if (r == REMOTE_STEPPED)
@@ -86,17 +108,36 @@ static int module_of(struct dump *s, struct object *o)
     return (int) s->n_modules++;
 }
 
-static void set_native(struct dump *s, uint64_t word, struct dump_frame *f)
+/* Code of a JIT, or one of V8's builtins: the frame may be one of JavaScript. */
+static void set_javascript(struct dump *s, uint64_t fp, const struct object *o, struct dump_frame *f)
+{
+    struct proc_memory m = proc_memory_of(s->pid);
+    struct dump_v8_frame js;
+    struct dump_line *l;
+
+    if ((o && f->elf - o->fp_lo >= o->fp_hi - o->fp_lo) || !dump_v8_frame(s->v8, &m, fp, &s->arena, &js))
+        return;
+    l = one_line(s, js.function);
+    if (!l)
+        return;
+    l->file = js.file;
+    *f = (struct dump_frame){
+        .type = "v8js", .exact = f->exact, .address = f->address, .module = -1, .lines = l, .n_lines = 1};
+}
+
+static void set_native(struct dump *s, uint64_t word, uint64_t fp, struct dump_frame *f)
 {
     bool exact = AGENT_WORD_KIND(word) == AGENT_WORD_EXACT;
     uint64_t address = AGENT_WORD_VALUE(word), at = address - !exact;
     const struct process_mapping *m = process_mapping_at(s->process, at);
 
     *f = (struct dump_frame){.type = "native", .exact = exact, .address = address, .module = -1};
-    if (!m || !m->object)
-        return;
-    f->module = module_of(s, m->object);
-    f->elf = at - m->bias;
+    if (m && m->object) {
+        f->module = module_of(s, m->object);
+        f->elf = at - m->bias;
+    }
+    if (s->v8 && m)
+        set_javascript(s, fp, m->object, f);
 }
 
 static void set_language(struct dump *s, const uint64_t *words, struct dump_frame *f)
@@ -128,7 +169,7 @@ int dump_frames(struct dump *s, const uint64_t *words, uint32_t n, struct dump_s
         struct dump_frame *f = &ret->frames[ret->n_frames++];
 
         if (AGENT_WORD_KIND(words[i]) < AGENT_WORD_LANG) {
-            set_native(s, words[i], f);
+            set_native(s, words[i], s->fps[i], f);
         } else if (n - i >= AGENT_LANG_WORDS && s->process->lang) {
             set_language(s, words + i, f);
             i += AGENT_LANG_WORDS - 1;
