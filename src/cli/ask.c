@@ -10,6 +10,7 @@
 #include "net/fetch.h"
 #include "net/tls.h"
 #include "query/answer.h"
+#include "span/span_index.h"
 
 enum { ANSWER_MAX = 1 << 30 };
 
@@ -20,14 +21,24 @@ static int ask_store(const struct ask_target *t, const struct question *what, as
 {
     struct store_config config = {.dir = t->store, .read_only = true};
     _cleanup_(store_closep) struct store *s = NULL;
+    _cleanup_(span_index_closep) struct span_index *spans = NULL;
+    _cleanup_(buf_done) struct buf dir = BUF_INIT;
     struct arena arena;
     struct answer_request q = {.tenant = t->tenant ? t->tenant : "", .now = clock_wall(), .param = param, .ctx = ctx};
     int r = store_open_place(&config, &s, e);
 
+    if (r == 0 && s->ops->in_dir) {
+        struct span_index_config traces = {.read_only = true};
+
+        buf_printf(&dir, "%s/spans", t->store);
+        traces.dir = buf_cstr(&dir);
+        r = traces.dir ? span_index_open(&traces, &spans, e) : -ENOMEM;
+    }
     if (r < 0)
         return r;
     arena_init(&arena, 0);
     q.store = s;
+    q.spans = spans;
     q.arena = &arena;
     r = answer(what, &q, out, e);
     arena_done(&arena);

@@ -64,11 +64,14 @@ static void query_help(FILE *out, const struct arg *args)
     fputs("usage: wick query WHAT [SELECTOR] [options]\n\n", out);
     for (const struct question *q = questions; q->name; q++)
         fprintf(out, "  %-10s %s\n", q->name, q->summary);
-    fputs("\nexamples:\n"
-          "  wick query top 'cpu{service.name=\"checkout\"}' --from now-15m --limit 20\n"
-          "  wick query top cpu --base-from now-2h --base-to now-1h --sort delta\n"
-          "  wick query callers cpu --function json_encode\n\nThe exit status is 4 if nothing matches.\n\noptions:\n",
-          out);
+    fputs(
+        "\nexamples:\n"
+        "  wick query top 'cpu{service.name=\"checkout\"}' --from now-15m --limit 20\n"
+        "  wick query top cpu --base-from now-2h --base-to now-1h --sort delta\n"
+        "  wick query callers cpu --function json_encode\n"
+        "  wick query span_names --service checkout\n"
+        "  wick query span --service checkout --span-name 'POST /pay' --slowest 5\n\nThe exit status is 4 if nothing matches.\n\noptions:\n",
+        out);
     args_help(args, out);
 }
 

@@ -10,12 +10,6 @@
 
 enum { SERIES_SHOWN = 6, STACK_SHOWN = 3, POINTS_MAX = 1 << 20 };
 
-#define TABLE(t, ...)                                                       \
-    do {                                                                    \
-        const struct text_column columns_[] = {__VA_ARGS__};                \
-        text_table_init(t, sizeof columns_ / sizeof columns_[0], columns_); \
-    } while (0)
-
 /* --- top and lines --- */
 
 struct list_row {
@@ -174,8 +168,7 @@ static const char *read_labels(struct page *p)
     return text ? text : "?";
 }
 
-/* Cut to a multiple of unit_ns: 2026-01-02T03:04:05Z */
-static const char *time_text(struct page *p, int64_t ns, int64_t unit_ns)
+const char *page_time(struct page *p, int64_t ns, int64_t unit_ns)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     const char *text;
@@ -239,9 +232,9 @@ static void put_deploy(struct page *p, struct text_table *t)
     }
     text_table_put(t, "%.*s", STR_FMT(service));
     text_table_put(t, "%.*s", STR_FMT(version));
-    text_table_put(t, "%s", time_text(p, first, NS_PER_S));
-    text_table_put(t, "%s", time_text(p, since, NS_PER_S));
-    text_table_put(t, "%s", time_text(p, last, NS_PER_S));
+    text_table_put(t, "%s", page_time(p, first, NS_PER_S));
+    text_table_put(t, "%s", page_time(p, since, NS_PER_S));
+    text_table_put(t, "%s", page_time(p, last, NS_PER_S));
     text_table_put(t, "%s", latest ? "yes" : "");
 }
 
@@ -289,7 +282,7 @@ void page_types(struct page *p)
     page_table(p, &t);
 }
 
-/* --- profiles and spans --- */
+/* --- profiles --- */
 
 static void put_profile(struct page *p, struct text_table *t)
 {
@@ -313,47 +306,15 @@ static void put_profile(struct page *p, struct text_table *t)
         else
             json_skip(&p->json);
     }
-    text_table_put(t, "%s", time_text(p, time, NS_PER_MS));
+    text_table_put(t, "%s", page_time(p, time, NS_PER_MS));
     text_table_put(t, "%s", page_value(p, value));
     text_table_put(t, "%" PRId64, samples);
     text_table_put(t, "%.*s", STR_FMT(handle));
     text_table_put(t, "%s", labels);
 }
 
-static void put_span(struct page *p, struct text_table *t)
-{
-    struct str key, trace = {0}, id = {0}, service = {0};
-    int64_t from = 0, samples = 0;
-    double value = 0;
-
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (str_is(key, "traceId"))
-            trace = json_str(&p->json);
-        else if (str_is(key, "spanId"))
-            id = json_str(&p->json);
-        else if (str_is(key, "service"))
-            service = json_str(&p->json);
-        else if (str_is(key, "from"))
-            from = json_i64(&p->json);
-        else if (str_is(key, "value"))
-            value = json_double(&p->json);
-        else if (str_is(key, "samples"))
-            samples = json_i64(&p->json);
-        else
-            json_skip(&p->json);
-    }
-    text_table_put(t, "%s", time_text(p, from, NS_PER_MS));
-    text_table_put(t, "%s", page_value(p, value));
-    text_table_put(t, "%" PRId64, samples);
-    text_table_put(t, "%.*s", STR_FMT(trace));
-    text_table_put(t, "%.*s", STR_FMT(id));
-    text_table_put(t, "%.*s", STR_FMT(service));
-}
-
-/* The list under `list` of an answer, a row for each of its objects. */
-static void put_list(struct page *p, const char *list, struct text_table *t,
-                     void (*put)(struct page *p, struct text_table *t))
+void page_list(struct page *p, const char *list, struct text_table *t,
+               void (*put)(struct page *p, struct text_table *t))
 {
     struct str key;
 
@@ -375,16 +336,7 @@ void page_profiles(struct page *p)
     struct text_table t;
 
     TABLE(&t, {"TIME", false}, {"VALUE", true}, {"SAMPLES", true}, {"PROFILE", false}, {"LABELS", false});
-    put_list(p, "profiles", &t, put_profile);
-}
-
-void page_spans(struct page *p)
-{
-    struct text_table t;
-
-    TABLE(&t, {"TIME", false}, {"VALUE", true}, {"SAMPLES", true}, {"TRACE", false}, {"SPAN", false},
-          {"SERVICE", false});
-    put_list(p, "spans", &t, put_span);
+    page_list(p, "profiles", &t, put_profile);
 }
 
 /* --- series --- */
@@ -445,7 +397,7 @@ static void put_points(struct page *p, const struct series *s, size_t n, const s
 
         if (!known)
             continue;
-        text_table_put(&t, "%s", time_text(p, from + (int64_t) k * step, NS_PER_S));
+        text_table_put(&t, "%s", page_time(p, from + (int64_t) k * step, NS_PER_S));
         for (size_t i = 0; i < n; i++)
             text_table_put(&t, "%s", k < s[i].values.n ? page_value(p, s[i].values.v[k]) : "-");
     }
@@ -567,7 +519,7 @@ void page_leaks(struct page *p)
     struct text_table t;
 
     TABLE(&t, {"GROWTH/H", true}, {"NOW", true}, {"FIT", true}, {"ALLOCATED BY", false});
-    put_list(p, "leaks", &t, put_leak);
+    page_list(p, "leaks", &t, put_leak);
 }
 
 /* --- symbols --- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c, query_drift_text.c): the JSON being read and the text being
+/* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c, query_drift_text.c,
+ * query_span_text.c): the JSON being read and the text being
  * written. The JSON is read once, in the order in which query_json.c and tree_form.c write it. */
 #ifndef CLI_QUERY_PAGE_H
 #define CLI_QUERY_PAGE_H
@@ -33,6 +34,19 @@ const char *page_share(struct page *p, double v, double whole);
 /* Prints the table, counts its rows and frees it. A table without rows is not printed. */
 void page_table(struct page *p, struct text_table *t);
 
+/* A time, cut to a multiple of unit_ns: 2026-01-02T03:04:05Z */
+const char *page_time(struct page *p, int64_t ns, int64_t unit_ns);
+/* Prints the list under `list` of an answer, a row for each of its objects, which `put` reads. */
+void page_list(struct page *p, const char *list, struct text_table *t,
+               void (*put)(struct page *p, struct text_table *t));
+
+/* Begins a table: TABLE(&t, {"NAME", false}, {"VALUE", true}) */
+#define TABLE(t, ...)                                                       \
+    do {                                                                    \
+        const struct text_column columns_[] = {__VA_ARGS__};                \
+        text_table_init(t, sizeof columns_ / sizeof columns_[0], columns_); \
+    } while (0)
+
 /* The printers, by question. */
 void page_tree(struct page *p);    /* flame */
 void page_callers(struct page *p); /* callers: two trees */
@@ -42,6 +56,10 @@ void page_services(struct page *p);
 void page_types(struct page *p);
 void page_profiles(struct page *p);
 void page_spans(struct page *p);
+void page_span(struct page *p);
+void page_trace(struct page *p);
+void page_span_names(struct page *p);
+void page_span_heatmap(struct page *p);
 void page_series(struct page *p);
 void page_coverage(struct page *p);
 void page_deploys(struct page *p);

@@ -123,10 +123,26 @@ int query_text(struct str what, struct str json, int width, struct buf *out, siz
         const char *name;
         void (*print)(struct page *p);
     } printers[] = {
-        {"flame", page_tree},        {"callers", page_callers},   {"top", page_top},     {"lines", page_top},
-        {"labels", page_labels},     {"services", page_services}, {"types", page_types}, {"profiles", page_profiles},
-        {"spans", page_spans},       {"series", page_series},     {"leaks", page_leaks}, {"symbols", page_symbols},
-        {"coverage", page_coverage}, {"deploys", page_deploys},   {"drift", page_drift}, {"verdict", page_verdict},
+        {"flame", page_tree},
+        {"callers", page_callers},
+        {"top", page_top},
+        {"lines", page_top},
+        {"labels", page_labels},
+        {"services", page_services},
+        {"types", page_types},
+        {"profiles", page_profiles},
+        {"spans", page_spans},
+        {"series", page_series},
+        {"leaks", page_leaks},
+        {"symbols", page_symbols},
+        {"coverage", page_coverage},
+        {"deploys", page_deploys},
+        {"drift", page_drift},
+        {"verdict", page_verdict},
+        {"span", page_span},
+        {"trace", page_trace},
+        {"span_names", page_span_names},
+        {"span_heatmap", page_span_heatmap},
     };
     struct page p = {.out = out, .width = width};
     int r = 0;

@@ -11,6 +11,7 @@
 #include "model/semconv.h"
 #include "model/types.h"
 #include "query/answer_drift.h"
+#include "query/answer_run.h"
 #include "query/query_deploys.h"
 #include "query/query_groups.h"
 #include "query/query_json.h"
@@ -28,6 +29,16 @@ const struct answer_param answer_params[] = {
     {"base_to", "end of the base range; default: a range of the same length"},
     {"trace_id", "only samples of this trace, 32 hexadecimal digits"},
     {"span_id", "only samples of this span, 16 hexadecimal digits"},
+    {"span_name", "only samples of spans with this name"},
+    {"span_status", "error: only spans that failed"},
+    {"min_duration", "only spans that took at least this long: 250ms"},
+    {"max_duration", "only spans that took less than this"},
+    {"children", "true: with the descendants of these spans"},
+    {"slowest", "compare the slowest spans of the selection, this percentage of them, with the rest: 5"},
+    {"against", "rest: compare the spans selected by duration and span_from, span_to with the others"},
+    {"span_from", "with against: start of the selected part of the time range"},
+    {"span_to", "with against: its end"},
+    {"rows", "number of ranges of latency; default: 30"},
     {"profile", "only this profile: a handle from profiles"},
     {"focus", "only stacks with a frame that matches this regular expression"},
     {"ignore", "exclude stacks with a frame that matches"},
@@ -39,7 +50,7 @@ const struct answer_param answer_params[] = {
      "path from the root, names joined by ';' (a ';' or '\\\\' in a name has a '\\\\' before it; a tab and a file may "
      "follow a name that siblings share): the subtree below it"},
     {"no_inlines", "true: hide inlined functions"},
-    {"sort", "top: self, total, delta or share; profiles: time or value"},
+    {"sort", "top: self, total, delta or share; profiles: time or value; spans: value or duration"},
     {"limit", "maximum number of rows"},
     {"function", "exact name of a function"},
     {"file", "exact name of a file"},
@@ -56,7 +67,7 @@ const struct answer_param answer_params[] = {
     {"baseline_to", "drift: its end; default: a range of the same length"},
     {"min_points", "drift, verdict: the smallest drift to report, in percentage points; default: 2"},
     {"share", "drift, verdict: total (a function with all it calls; default) or self"},
-    {"service", "verdict: service.name; default: the selector's"},
+    {"service", "service.name: of the spans, or of the deploy that a verdict is asked for; default: the selector's"},
     {"version", "verdict: the service.version to judge; default: the one that was deployed last"},
     {"type", "verdict: the profile type; default: cpu"},
     {0},
@@ -70,40 +81,57 @@ const char *answer_param_help(const char *name)
     return "";
 }
 
-static struct str param(struct answer_request *c, const char *name)
+struct str answer_param(struct answer_request *c, const char *name)
 {
     return c->param(c->ctx, name);
 }
 
-static int param_u64(struct answer_request *c, const char *name, uint64_t *ret, struct err *e)
+int answer_param_u64(struct answer_request *c, const char *name, uint64_t *ret, struct err *e)
 {
-    struct str v = param(c, name);
+    struct str v = answer_param(c, name);
 
     if (v.n && str_to_u64(v, 10, ret) < 0)
         return err_set(e, -EINVAL, "%s: '%.*s' is not a number", name, STR_FMT(v));
     return 0;
 }
 
-static struct query_params params(struct answer_request *c)
+int answer_param_duration(struct answer_request *c, const char *name, int64_t *ret, struct err *e)
+{
+    struct str v = answer_param(c, name);
+    int r = v.n ? clock_parse_duration(v, ret, e) : 0;
+
+    return r < 0 ? err_prefix(e, r, "%s: ", name) : 0;
+}
+
+int answer_param_limit(struct answer_request *c, uint32_t fallback, uint32_t max, uint32_t *ret, struct err *e)
+{
+    uint64_t n = fallback;
+    int r = answer_param_u64(c, "limit", &n, e);
+
+    *ret = (uint32_t) MIN(n, (uint64_t) max);
+    return r;
+}
+
+struct query_params answer_params_of(struct answer_request *c)
 {
     return (struct query_params){
         .tenant = c->tenant,
-        .query = param(c, "query"),
-        .from = param(c, "from"),
-        .to = param(c, "to"),
-        .base_query = param(c, "base_query"),
-        .base_from = param(c, "base_from"),
-        .base_to = param(c, "base_to"),
-        .trace_id = param(c, "trace_id"),
-        .span_id = param(c, "span_id"),
-        .profile = param(c, "profile"),
-        .focus = param(c, "focus"),
-        .ignore = param(c, "ignore"),
-        .hide = param(c, "hide"),
-        .max_nodes = param(c, "max_nodes"),
-        .min_share = param(c, "min_share"),
-        .zoom = param(c, "zoom"),
-        .no_inlines = str_is(param(c, "no_inlines"), "true"),
+        .query = answer_param(c, "query"),
+        .from = answer_param(c, "from"),
+        .to = answer_param(c, "to"),
+        .base_query = answer_param(c, "base_query"),
+        .base_from = answer_param(c, "base_from"),
+        .base_to = answer_param(c, "base_to"),
+        .trace_id = answer_param(c, "trace_id"),
+        .span_id = answer_param(c, "span_id"),
+        .profile = answer_param(c, "profile"),
+        .focus = answer_param(c, "focus"),
+        .ignore = answer_param(c, "ignore"),
+        .hide = answer_param(c, "hide"),
+        .max_nodes = answer_param(c, "max_nodes"),
+        .min_share = answer_param(c, "min_share"),
+        .zoom = answer_param(c, "zoom"),
+        .no_inlines = str_is(answer_param(c, "no_inlines"), "true"),
         .names = c->names,
         .now = c->now,
         .memory_limit = c->memory_limit,
@@ -153,29 +181,31 @@ static void note_selection(struct answer_request *c, const struct query *q)
 }
 
 /* Notes about the answer are collected in the request and appended to the answer at the end. */
-static int compile_params(struct answer_request *c, const struct query_params *p, struct query **ret, struct err *e)
+int answer_compile_params(struct answer_request *c, const struct query_params *p, struct query **ret, struct err *e)
 {
     int r = query_compile(p, ret, e);
 
     if (r == 0) {
         (*ret)->q.notes = &c->notes;
-        note_selection(c, *ret);
+        r = answer_pick_spans(c, *ret, e);
     }
+    if (r == 0)
+        note_selection(c, *ret);
     return r;
 }
 
-static int compile(struct answer_request *c, struct query **ret, struct err *e)
+int answer_compile(struct answer_request *c, struct query **ret, struct err *e)
 {
-    struct query_params p = params(c);
+    struct query_params p = answer_params_of(c);
 
-    return compile_params(c, &p, ret, e);
+    return answer_compile_params(c, &p, ret, e);
 }
 
 /* --- trees --- */
 
 static bool wants_text(struct answer_request *c)
 {
-    return str_is(param(c, "format"), "text");
+    return str_is(answer_param(c, "format"), "text");
 }
 
 static int put_tree(struct answer_request *c, struct buf *out, const struct tree *t)
@@ -190,11 +220,11 @@ static int put_tree(struct answer_request *c, struct buf *out, const struct tree
 
 static int compile_tree(struct answer_request *c, struct query **ret, struct err *e)
 {
-    struct query_params p = params(c);
+    struct query_params p = answer_params_of(c);
     int r;
 
-    p.by = param(c, "by");
-    r = compile_params(c, &p, ret, e);
+    p.by = answer_param(c, "by");
+    r = answer_compile_params(c, &p, ret, e);
     if (r == 0 && !p.max_nodes.n)
         (*ret)->q.max_nodes = NODES_DEFAULT;
     return r;
@@ -203,14 +233,16 @@ static int compile_tree(struct answer_request *c, struct query **ret, struct err
 /* The tree of a selection, with a branch for each value of a label where group_by is given. */
 static int grouped_flame(struct answer_request *c, const struct query *q, struct tree **ret, struct err *e)
 {
-    struct query_params p = params(c);
+    struct query_params p = answer_params_of(c);
 
-    p.by = param(c, "by");
+    p.by = answer_param(c, "by");
     if (!p.max_nodes.n)
         p.max_nodes = STR(NODES_DEFAULT_TEXT);
     if (q->is_diff)
         return err_set(e, -EINVAL, "group_by: a comparison cannot be grouped");
-    return query_flame_by(c->store, &p, param(c, "group_by"), ret, &c->notes, e);
+    if (q->q.columns[0].spans)
+        return err_set(e, -EINVAL, "group_by: spans that are selected by name, duration or children cannot be grouped");
+    return query_flame_by(c->store, &p, answer_param(c, "group_by"), ret, &c->notes, e);
 }
 
 static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
@@ -220,7 +252,7 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = param(c, "group_by").n ? grouped_flame(c, q, &t, e) : query_flame(c->store, q, &t, &c->notes, e);
+        r = answer_param(c, "group_by").n ? grouped_flame(c, q, &t, e) : query_flame(c->store, q, &t, &c->notes, e);
     if (r == 0 && !(c->binary && q->q.n_zoom)) /* the UI has it from the whole tree */
         r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
@@ -233,7 +265,7 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = query_callers(c->store, q, param(c, "function"), &callers, &callees, &c->notes, e);
+        r = query_callers(c->store, q, answer_param(c, "function"), &callers, &callees, &c->notes, e);
     if (r == 0)
         r = query_coverage(c->store, q, callers->covered_ns, e);
     if (r < 0)
@@ -262,14 +294,14 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
     enum store_rows rows;
     enum query_sort sort;
     uint64_t limit = ROWS_DEFAULT;
-    int r = query_rows_parse(param(c, "by"), &rows, e);
+    int r = query_rows_parse(answer_param(c, "by"), &rows, e);
 
     if (r == 0)
-        r = query_sort_parse(param(c, "sort"), &sort, e);
+        r = query_sort_parse(answer_param(c, "sort"), &sort, e);
     if (r == 0)
-        r = param_u64(c, "limit", &limit, e);
+        r = answer_param_u64(c, "limit", &limit, e);
     if (r == 0)
-        r = compile(c, &q, e);
+        r = answer_compile(c, &q, e);
     if (r == 0)
         r = query_top(c->store, q, rows, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &c->notes, e);
     if (r < 0)
@@ -283,10 +315,10 @@ static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_table t;
-    int r = compile(c, &q, e);
+    int r = answer_compile(c, &q, e);
 
     if (r == 0)
-        r = query_lines(c->store, q, param(c, "function"), param(c, "file"), &t, &c->notes, e);
+        r = query_lines(c->store, q, answer_param(c, "function"), answer_param(c, "file"), &t, &c->notes, e);
     if (r < 0)
         return r;
     query_table_json(out, &t, NULL);
@@ -299,10 +331,10 @@ static int run_symbols(struct answer_request *c, struct buf *out, struct err *e)
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_binaries b;
     uint64_t limit = ROWS_DEFAULT;
-    int r = param_u64(c, "limit", &limit, e);
+    int r = answer_param_u64(c, "limit", &limit, e);
 
     if (r == 0)
-        r = compile(c, &q, e);
+        r = answer_compile(c, &q, e);
     if (r == 0)
         r = query_binaries(c->store, q, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &b, &c->notes, e);
     if (r < 0)
@@ -327,7 +359,7 @@ static int run_deploys(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_deploys d;
-    int r = compile(c, &q, e);
+    int r = answer_compile(c, &q, e);
 
     if (r == 0)
         r = query_deploys(c->store, q, &d, e);
@@ -341,11 +373,11 @@ static int run_deploys(struct answer_request *c, struct buf *out, struct err *e)
 static int run_series(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_series_params p = {.by = param(c, "group_by"), .function = param(c, "function")};
-    struct str step = param(c, "step");
+    struct query_series_params p = {.by = answer_param(c, "group_by"), .function = answer_param(c, "function")};
+    struct str step = answer_param(c, "step");
     struct store_points points;
     int64_t *covered, *each;
-    int r = compile(c, &q, e);
+    int r = answer_compile(c, &q, e);
 
     if (r == 0 && step.n) {
         r = clock_parse_duration(step, &p.step, e);
@@ -385,14 +417,14 @@ static int check_held(struct str name, struct err *e)
 static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_params p = params(c);
+    struct query_params p = answer_params_of(c);
     struct query_leaks l;
     uint64_t limit = LEAKS_DEFAULT;
-    int r = param_u64(c, "limit", &limit, e);
+    int r = answer_param_u64(c, "limit", &limit, e);
 
     p.type = STR("heap");
     if (r == 0)
-        r = compile_params(c, &p, &q, e);
+        r = answer_compile_params(c, &p, &q, e);
     if (r == 0)
         r = check_held(q->q.columns[q->is_diff].selector->type, e);
     if (r == 0)
@@ -411,7 +443,7 @@ static int run_coverage(struct answer_request *c, struct buf *out, struct err *e
 {
     _cleanup_(query_freep) struct query *q = NULL;
     int64_t covered[2];
-    int r = compile(c, &q, e);
+    int r = answer_compile(c, &q, e);
 
     if (r == 0)
         r = query_coverage(c->store, q, covered, e);
@@ -425,7 +457,7 @@ static int run_coverage(struct answer_request *c, struct buf *out, struct err *e
 /* Lists cover every type unless one is named. */
 static int compile_list(struct answer_request *c, struct query **ret, struct err *e)
 {
-    struct query_params p = params(c);
+    struct query_params p = answer_params_of(c);
 
     if (!p.query.n || p.query.p[0] == '{') {
         char *any = arena_printf(c->arena, "*%.*s", STR_FMT(p.query));
@@ -434,14 +466,14 @@ static int compile_list(struct answer_request *c, struct query **ret, struct err
             return -ENOMEM;
         p.query = str_from(any);
     }
-    return compile_params(c, &p, ret, e);
+    return answer_compile_params(c, &p, ret, e);
 }
 
 static int run_labels(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_names names;
-    struct str which = param(c, "attributes");
+    struct str which = answer_param(c, "attributes");
     bool detailed = str_is(which, "marked");
     enum query_label_source source = str_is(which, "false") ? QUERY_LABELS_SERIES : QUERY_LABELS_ALL;
     int r = compile_list(c, &q, e);
@@ -450,10 +482,10 @@ static int run_labels(struct answer_request *c, struct buf *out, struct err *e)
         r = err_set(e, -EINVAL, "attributes: '%.*s' is not true, false or marked", STR_FMT(which));
 
     if (r == 0)
-        r = query_labels(c->store, q, param(c, "label"), source, &names, e);
+        r = query_labels(c->store, q, answer_param(c, "label"), source, &names, e);
     if (r < 0)
         return r;
-    if (detailed && !param(c, "label").n)
+    if (detailed && !answer_param(c, "label").n)
         query_label_names_json(out, &names);
     else
         query_names_json(out, &names);
@@ -465,7 +497,7 @@ static int run_services(struct answer_request *c, struct buf *out, struct err *e
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_services list;
-    int r = compile(c, &q, e);
+    int r = answer_compile(c, &q, e);
 
     if (r == 0)
         r = query_services(c->store, q, &list, e);
@@ -481,35 +513,17 @@ static int run_profiles(struct answer_request *c, struct buf *out, struct err *e
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_profiles list;
     uint64_t limit = PROFILES_DEFAULT;
-    int r = param_u64(c, "limit", &limit, e);
+    int r = answer_param_u64(c, "limit", &limit, e);
 
     if (r == 0)
-        r = compile(c, &q, e);
+        r = answer_compile(c, &q, e);
     if (r == 0)
-        r = query_profiles(c->store, q, str_is(param(c, "sort"), "value"), (uint32_t) MIN(limit, (uint64_t) 100000),
-                           &list, e);
+        r = query_profiles(c->store, q, str_is(answer_param(c, "sort"), "value"),
+                           (uint32_t) MIN(limit, (uint64_t) 100000), &list, e);
     if (r < 0)
         return r;
     query_profiles_json(out, &list);
     query_profiles_done(&list);
-    return 0;
-}
-
-static int run_spans(struct answer_request *c, struct buf *out, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_spans list;
-    uint64_t limit = PROFILES_DEFAULT;
-    int r = param_u64(c, "limit", &limit, e);
-
-    if (r == 0)
-        r = compile(c, &q, e);
-    if (r == 0)
-        r = query_spans(c->store, q, (uint32_t) MIN(limit, (uint64_t) 100000), &list, e);
-    if (r < 0)
-        return r;
-    query_spans_json(out, &list);
-    query_spans_done(&list);
     return 0;
 }
 
@@ -537,7 +551,9 @@ static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 
 /* --- the table --- */
 
-#define FILTERS "trace_id", "span_id", "profile", "focus", "ignore", "hide"
+#define SPANS "trace_id", "span_id", "service", "span_name", "span_status", "min_duration", "max_duration", "children"
+#define PICKS SPANS, "slowest", "against", "span_from", "span_to"
+#define FILTERS PICKS, "profile", "focus", "ignore", "hide"
 #define PARAMS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 const struct question questions[] = {
@@ -564,8 +580,18 @@ const struct question questions[] = {
      PARAMS("service", "version", "type", "min_points", "share", "limit"), true, false, false, answer_run_verdict},
     {"profiles", "individual profiles in a time range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false,
      false, run_profiles},
-    {"spans", "spans by the value of their samples, highest first (details of one: top with its ids)",
-     PARAMS("trace_id", "span_id", "limit"), true, false, false, run_spans},
+    {"spans", "spans by the value of their samples, highest first (details of one: span with its ids)",
+     PARAMS(SPANS, "sort", "limit"), true, false, false, answer_run_spans},
+    {"span", "what spans did: the functions of a span, a trace, all spans of a name, or the slowest against the rest",
+     PARAMS(PICKS, "by", "sort", "limit"), true, false, false, answer_run_span},
+    {"trace", "the spans of a trace, with the value of their samples", PARAMS("trace_id"), true, false, false,
+     answer_run_trace},
+    {"span_names", "names of spans with their number, errors and latency",
+     PARAMS("service", "span_name", "span_status", "min_duration", "max_duration", "limit"), true, false, false,
+     answer_run_span_names},
+    {"span_heatmap", "how many spans of a name started when and took how long",
+     PARAMS("service", "span_name", "span_status", "min_duration", "max_duration", "step", "rows"), true, false, false,
+     answer_run_span_heatmap},
     {"services", "services with their types and versions", PARAMS(NULL), true, false, false, run_services},
     {"labels", "labels and attributes that can be filtered and grouped by, or the values of one",
      PARAMS("label", "attributes"), true, false, false, run_labels},
@@ -591,9 +617,11 @@ static void put_notes(const struct answer_request *q, struct buf *out)
         n--;
     object = n > 2 && out->p[0] == '{' && out->p[n - 1] == '}' && !q->binary;
     if (!object || buf_error(out) ||
-        (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also && !q->notes.hidden[0]))
+        (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also && !q->notes.hidden[0] &&
+         !q->picked.by_index))
         return;
     out->n = n - 1;
+    answer_picked_json(q, out);
     query_rate_json(out, &q->notes);
     query_notes_json(out, &q->notes);
     buf_putc(out, '}');
@@ -604,6 +632,7 @@ int answer(const struct question *what, struct answer_request *q, struct buf *ou
     int r;
 
     q->notes = (struct store_notes){0};
+    q->picked = (struct answer_picked){0};
     r = what->run(q, out, e);
     if (r == 0)
         put_notes(q, out);

@@ -9,9 +9,22 @@
 
 #include "query/query.h"
 
+struct span_index;
+
+/* Which spans the index (span/span_index.h) selected for an answer. */
+struct answer_picked {
+    bool by_index;           /* false: nothing below is set */
+    uint32_t selected, rest; /* spans; rest: what they are compared with */
+    int64_t duration;        /* sum of the selected */
+    int64_t threshold;       /* the shortest of the slowest */
+    uint32_t one_in;         /* only one in so many traces was looked at, because there are so many */
+};
+
 struct answer_request {
     struct store *store;
-    struct names *names; /* of frames that lack one (names.h); may be NULL */
+    struct span_index *spans; /* of the traces that were received; may be NULL */
+    const char *trace_link;   /* template of a URL that shows a trace elsewhere; may be NULL */
+    struct names *names;      /* of frames that lack one (names.h); may be NULL */
     const char *tenant;
     int64_t now;
     size_t memory_limit;
@@ -20,7 +33,8 @@ struct answer_request {
     struct arena *arena;                              /* for intermediate results */
     struct str (*param)(void *ctx, const char *name); /* empty when absent */
     void *ctx;
-    struct store_notes notes; /* set by answer(): notes for the reader; the answer contains them as well */
+    struct store_notes notes;    /* set by answer(): notes for the reader; the answer contains them as well */
+    struct answer_picked picked; /* set by answer(), too */
 };
 
 struct answer_param {

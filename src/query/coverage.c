@@ -106,6 +106,7 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     sq.columns[0] = q->q.columns[column];
     sq.notes = &notes;
     sq.n_columns = 1;
+    sq.columns[0].spans = NULL;
     sq.has_trace = sq.has_span = false; /* coverage is that of the whole selection, whichever part of it is queried */
     sq.focus = sq.ignore = sq.hide = (struct str){0};
     r = s->ops->profiles(s, &sq, add_span, ret, e);

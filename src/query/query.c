@@ -77,8 +77,10 @@ static int get_column(struct query *q, int i, struct str text, int64_t from, int
 
     if (r < 0)
         return bad(e, r, name);
-    if (!q->selectors[i].type.n)
+    if (!q->selectors[i].type.n) {
         q->selectors[i].type = q->type;
+        q->any_type = true;
+    }
     if (from >= to)
         return err_set(e, -EINVAL, "%s: the time range is empty: 'from' must be before 'to'", name);
     q->q.columns[i] = (struct store_column){&q->selectors[i], from, to};
@@ -204,6 +206,7 @@ int query_compile(const struct query_params *p, struct query **ret, struct err *
     if (!q->q.tenant)
         return -ENOMEM;
     r = compile_columns(p, q, e);
+    q->any_type &= !p->type.n;
     if (r == 0)
         r = compile_ids(p, q, e);
     if (r == 0)
@@ -218,8 +221,11 @@ void query_free(struct query *q)
 {
     if (!q)
         return;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         selector_done(&q->selectors[i]);
+        store_span_set_done(&q->span_sets[i]);
+        mem_free(q->links[i]);
+    }
     arena_done(&q->arena);
     mem_free(q);
 }

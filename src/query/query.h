@@ -47,6 +47,9 @@ struct query {
     struct names *names;
     struct str type; /* of selectors without one */
     bool is_diff;
+    bool any_type;                      /* no type was named: that of samples of spans depends on what there is */
+    struct link *links[2];              /* spans that columns are limited to, NULL if they are not */
+    struct store_span_set span_sets[2]; /* of links */
 };
 
 int query_compile(const struct query_params *p, struct query **ret, struct err *e);

@@ -2,7 +2,6 @@
 /* Prints the answers of query.h as JSON; see query_json.h. */
 #include "query/query_json.h"
 
-#include "base/bytes.h"
 #include "base/json.h"
 
 static void put_key_str(struct buf *out, bool *first, const char *key, struct str v)
@@ -198,47 +197,6 @@ void query_profiles_json(struct buf *out, const struct query_profiles *l)
         json_put_u64(out, p->n_samples);
         json_put_key(out, &inner, "labels");
         query_labels_json(out, &p->labels);
-        buf_putc(out, '}');
-    }
-    buf_puts(out, "]}");
-}
-
-static void put_hex(struct buf *out, bool *first, const char *key, const uint8_t *p, size_t n)
-{
-    json_put_key(out, first, key);
-    buf_putc(out, '"');
-    hex_encode(out, p, n);
-    buf_putc(out, '"');
-}
-
-void query_spans_json(struct buf *out, const struct query_spans *l)
-{
-    bool first = true;
-
-    buf_putc(out, '{');
-    put_key_str(out, &first, "type", l->type);
-    put_key_str(out, &first, "unit", l->unit);
-    json_put_key(out, &first, "total");
-    json_put_i64(out, l->total);
-    json_put_key(out, &first, "linked");
-    json_put_i64(out, l->linked);
-    json_put_key(out, &first, "count");
-    json_put_u64(out, l->n_all);
-    buf_puts(out, ",\"spans\":[");
-    for (uint32_t i = 0; i < l->n; i++) {
-        const struct store_span *s = &l->v[i];
-        bool inner = true;
-
-        buf_puts(out, i ? ",{" : "{");
-        put_hex(out, &inner, "traceId", s->link.trace_id, sizeof s->link.trace_id);
-        put_hex(out, &inner, "spanId", s->link.span_id, sizeof s->link.span_id);
-        put_key_str(out, &inner, "service", s->service);
-        json_put_key(out, &inner, "value");
-        json_put_i64(out, s->value);
-        json_put_key(out, &inner, "samples");
-        json_put_u64(out, s->samples);
-        put_time(out, &inner, "from", s->from);
-        put_time(out, &inner, "to", s->to);
         buf_putc(out, '}');
     }
     buf_puts(out, "]}");

@@ -14,7 +14,6 @@ void query_names_json(struct buf *out, const struct query_names *n);
 void query_label_names_json(struct buf *out, const struct query_names *n); /* [{"name":…,"slow":true}] */
 void query_services_json(struct buf *out, const struct query_services *l);
 void query_profiles_json(struct buf *out, const struct query_profiles *l);
-void query_spans_json(struct buf *out, const struct query_spans *l);
 void query_points_json(struct buf *out, const struct store_points *p, const int64_t *covered, const int64_t *each,
                        const struct store_notes *n);
 /* ,"rate":19 or, when it changed, ,"rate":[10,19]; nothing when it is not known. */

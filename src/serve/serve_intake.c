@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Receives profiles over OTLP and Pyroscope's protocols and hands them to the gate of their tenant, see serve_intake.h.
+ * Receives profiles and traces over OTLP, profiles over Pyroscope's protocols, and hands them to the gate of their tenant, see
+ * serve_intake.h.
  * A token belongs to one tenant, and so do the pipeline's services: there is one set of services per tenant that has
  * sent something, found under a lock that is held only for the lookup. Without tokens, local peers send to the default
  * tenant.
@@ -35,13 +36,13 @@ struct tenant {
 };
 
 struct serve_intake {
-    struct sink *sink;
+    struct sink *sink, *traces; /* traces: NULL if they are not kept */
     struct auth *auth;
     const char *const *hosts, *const *labels; /* labels: of series, or NULL */
     struct metrics *metrics;
     struct workers *decoders;
     struct gate_stats stats;
-    struct route routes[5];
+    struct route routes[7];
     pthread_mutex_t lock; /* protects the list and the limits; the services themselves never change */
     const struct serve_limits *limits;
     size_t max_message;
@@ -72,8 +73,9 @@ static struct tenant *add_tenant(struct serve_intake *o, const char *name)
     l = limits_of(o->limits, t->name);
     tenant_gate_init(&t->gate, o->sink, t->name, l.samples_per_second, l.series, &o->stats);
     t->gate.series.allow = o->labels ? o->labels : t->gate.series.allow;
-    t->otlp_grpc =
-        (struct otlp_service){.next[SIGNAL_PROFILES] = &t->gate.sink, .max_message = o->max_message, .tenant = t->name};
+    t->otlp_grpc = (struct otlp_service){.next = {[SIGNAL_PROFILES] = &t->gate.sink, [SIGNAL_TRACES] = o->traces},
+                                         .max_message = o->max_message,
+                                         .tenant = t->name};
     t->otlp_http = t->otlp_grpc;
     otlp_service_metrics(&t->otlp_grpc, o->metrics, "otlp", "grpc");
     otlp_service_metrics(&t->otlp_http, o->metrics, "otlp", "http");
@@ -306,6 +308,8 @@ int serve_intake_mount(struct serve_intake *o, struct front *f)
                  {"/push.v1.PusherService/Push", take_pyroscope},
                  {"/v1development/profiles", take_otlp},
                  {"/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", take_otlp},
+                 {"/v1/traces", take_otlp},
+                 {"/opentelemetry.proto.collector.trace.v1.TraceService/Export", take_otlp},
                  {UPLOAD_PATH, take_upload}};
 
     for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
@@ -342,6 +346,11 @@ int serve_intake_new(struct sink *sink, struct auth *auth, const char *const *ho
         return r;
     *ret = TAKE(o);
     return 0;
+}
+
+void serve_intake_traces(struct serve_intake *o, struct sink *traces)
+{
+    o->traces = traces;
 }
 
 void serve_intake_labels(struct serve_intake *o, const char *const *labels)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The intake of profiles: the pipeline's OTLP and Pyroscope services, preceded by the server's tokens and limits and
- * followed by the store. Each tenant that has sent something has services and a gate of its own.
+ * The intake of profiles and traces: the pipeline's OTLP and Pyroscope services, preceded by the server's tokens and limits
+ * and followed by the store or the span index. Each tenant that has sent something has services and a gate of its own.
  */
 #ifndef SERVE_SERVE_INTAKE_H
 #define SERVE_SERVE_INTAKE_H
@@ -26,6 +26,8 @@ void serve_intake_free(struct serve_intake *o);
 DEFINE_CLEANUP(struct serve_intake *, serve_intake_free)
 /* The labels of series (store.h), which are counted per tenant; before the first request. */
 void serve_intake_labels(struct serve_intake *o, const char *const *labels);
+/* Where requests of traces go; NULL: they are refused. Before the first request. */
+void serve_intake_traces(struct serve_intake *o, struct sink *traces);
 /* Applies new limits, from the reloaded configuration. They must stay valid until the next change. */
 void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limits);
 /* Where pipelines of the configuration deliver to: the default tenant's gate. */
@@ -36,7 +38,7 @@ bool serve_intake_begin(void *arg, struct http_request *q);
 /* Handlers for http_server_options.handle. Large bodies are decoded on the intake's own threads. */
 void serve_intake_grpc(void *arg, struct http_request *q);
 void serve_intake_http(void *arg, struct http_request *q);
-/* Mounts /ingest and push.v1.PusherService/Push. */
+/* Mounts /ingest, push.v1.PusherService/Push and OTLP's paths of profiles and traces. */
 int serve_intake_mount(struct serve_intake *o, struct front *f);
 /* Lines for /metrics. */
 void serve_intake_metrics(void *intake, struct buf *out);

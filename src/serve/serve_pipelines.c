@@ -15,9 +15,9 @@ static void warn(void *arg, const char *message)
     log_warn("%s", message);
 }
 
-int serve_pipelines_start(struct conf *c, struct sink *sink, bool check_only, struct flow **ret, struct err *e)
+int serve_pipelines_start(struct conf *c, const struct flow_inject *sinks, struct flow **ret, struct err *e)
 {
-    struct flow_inject inject = {.sink = sink, .n_loops = 1};
+    struct flow_inject inject = {0};
     _cleanup_(flow_freep) struct flow *f = NULL;
     struct plan *p = NULL;
     int r;
@@ -25,8 +25,10 @@ int serve_pipelines_start(struct conf *c, struct sink *sink, bool check_only, st
     if (!c->root || !conf_get(c->root, "service"))
         return 0;
     r = plan_read_part(c, warn, NULL, &p, e);
-    if (r < 0 || check_only)
+    if (r < 0 || !sinks)
         return r;
+    inject = *sinks;
+    inject.n_loops = 1;
     r = flow_new(p, &inject, &f, e);
     if (r == 0)
         r = flow_start(f, e);

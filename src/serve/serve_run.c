@@ -19,6 +19,7 @@
 #include "conf/yaml.h"
 #include "host/agent_feed.h"
 #include "net/tls.h"
+#include "pipeline/graph/flow.h"
 #include "serve/agent_config.h"
 #include "serve/senders.h"
 #include "serve/serve_intake.h"
@@ -164,7 +165,8 @@ static struct ui_settings ui_settings(const struct serve_config *c)
                                 .n_sources = c->source.n,
                                 .price_per_core_hour = c->ui.price,
                                 .currency = c->ui.currency,
-                                .own_code = c->ui.own_code};
+                                .own_code = c->ui.own_code,
+                                .trace_link = c->traces.link};
 }
 
 /* Sets up what the web UI needs besides data, and the list of senders. */
@@ -220,6 +222,7 @@ static void put_metrics(void *ctx, struct buf *out)
 
     if (s->agent)
         put_agent(s->agent, out);
+    serve_traces_metrics(&s->traces, out);
     serve_intake_metrics(s->intake, out);
     serve_pipelines_metrics(s->pipelines, out);
     alerts_metrics(s->alerts, out);
@@ -274,20 +277,24 @@ static int start_front(struct serve *s, struct err *e)
     o.ui = &s->ui;
     s->pids = (struct pid_profiler){agent_feed_profile, s->agent};
     o.pids = s->agent ? &s->pids : NULL;
+    o.spans = s->traces.index;
+    o.trace_link = c->traces.link;
     r = start_ui(s);
     if (r == 0)
         r = local_owner_new(s->agent, senders_sink(s->senders), &s->owners, e);
     if (r == 0)
         r = serve_intake_new(local_owner_sink(s->owners), s->auth, s->hosts, &c->limits, &s->intake, e);
-    if (r == 0)
-        r = serve_scrape_new(serve_intake_sink(s->intake), &s->args->scrape, &s->scrape);
+    if (r < 0)
+        return r;
+    serve_intake_labels(s->intake, s->store->labels); /* before the first tenant is made, which is the next step */
+    serve_intake_traces(s->intake, serve_traces_sink(&s->traces));
+    r = serve_scrape_new(serve_intake_sink(s->intake), &s->args->scrape, &s->scrape);
     if (r == 0)
         r = start_alerts(s, e);
     if (r < 0)
         return r;
     o.alerts = s->alerts;
     o.scraping = serve_scrape_calls(s->scrape);
-    serve_intake_labels(s->intake, s->store->labels);
     o.metrics_ctx = s;
     r = workers_new(n, QUEUE_MAX, &s->workers, e);
     o.workers = s->workers;
@@ -319,6 +326,7 @@ void serve_stop(struct serve *s)
     serve_names_stop(&s->names);
     tenant_files_free(s->files);
     store_close(s->store);
+    serve_traces_stop(&s->traces);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);
     local_owner_free(s->owners);
@@ -362,6 +370,7 @@ static int reload_config(struct serve *s, struct err *e)
     put_retention(&l->config.retention, &sc);
     if (s->store->ops->set_retention)
         s->store->ops->set_retention(s->store, &sc);
+    serve_traces_reload(&s->traces, &l->config);
     ui = ui_settings(&l->config);
     ui_info_change(&s->ui, &ui);
     serve_load_changes(s->again ? s->again : &s->first, l, &now, NULL);
@@ -460,13 +469,18 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
     if (r == 0)
         r = start_store(s, e);
     if (r == 0)
+        r = serve_traces_start(&s->traces, &s->config, serve_store_in_dir(&s->config) ? s->reached_store : NULL, e);
+    if (r == 0)
         r = start_names(s, e);
     if (r == 0)
         r = start_files(s, e);
     if (r == 0)
         r = start_front(s, e);
     if (r == 0)
-        r = serve_pipelines_start(&s->first.conf, serve_intake_sink(s->intake), false, &s->pipelines, e);
+        r = serve_pipelines_start(
+            &s->first.conf,
+            &(struct flow_inject){.sink = serve_intake_sink(s->intake), .traces = serve_traces_sink(&s->traces)},
+            &s->pipelines, e);
     if (r == 0 && s->agent)
         r = agent_feed_run(s->agent, serve_intake_sink(s->intake), e);
     if (r == 0)
@@ -520,7 +534,7 @@ int serve_check(struct serve_args *args, struct err *e)
         r = agent_config_args(&s->config.agent, true, &a, &options, e);
     arena_done(&a);
     if (r == 0)
-        r = serve_pipelines_start(&s->first.conf, NULL, true, &s->pipelines, e);
+        r = serve_pipelines_start(&s->first.conf, NULL, &s->pipelines, e);
     serve_stop(s);
     return r;
 }

@@ -30,6 +30,7 @@
 #include "host/scrape_config.h"
 #include "net/address.h"
 #include "net/http.h"
+#include "pipeline/graph/flow.h"
 #include "serve/serve_pipelines.h"
 
 enum {
@@ -254,7 +255,7 @@ static int start_program(struct serve_scrape *s, const char *url, struct err *e)
     snprintf(p->url, sizeof p->url, "%s", url);
     r = scrape_config_add(&p->conf, &urls, "sink", e);
     if (r == 0)
-        r = serve_pipelines_start(&p->conf, s->sink, false, &p->flow, e);
+        r = serve_pipelines_start(&p->conf, &(struct flow_inject){.sink = s->sink}, &p->flow, e);
     if (r < 0) {
         program_free(p);
         return r;

@@ -10,6 +10,7 @@
 #include "serve/serve_names.h"
 #include "serve/serve_rights.h"
 #include "serve/serve_run.h"
+#include "serve/serve_traces.h"
 #include "server/pid_profiler.h"
 #include "server/serve_config.h"
 #include "server/ui_info.h"
@@ -37,6 +38,7 @@ struct serve {
     struct store *store;
     struct serve_names names;
     struct tenant_files *files;
+    struct serve_traces traces;
     struct auth *auth;
     struct workers *workers;
     struct loop_group *loops;

@@ -8,8 +8,8 @@
 #include "query/answer.h"
 #include "server/api.h"
 #include "server/front.h"
-#include "server/name_source.h"
 #include "server/mcp.h"
+#include "server/name_source.h"
 
 static int ask(void *ctx, const struct question *what, struct str (*param)(void *, const char *), void *pctx,
                struct buf *out, struct err *e)
@@ -19,6 +19,8 @@ static int ask(void *ctx, const struct question *what, struct str (*param)(void 
     struct answer_request q = {
         .store = o->store,
         .names = name_source_names(o->names),
+        .spans = o->spans,
+        .trace_link = o->trace_link,
         .tenant = c->who.tenant,
         .now = clock_wall(),
         .memory_limit = o->memory_limit,

@@ -41,6 +41,8 @@ static struct answer_request request_of(struct call *c)
     return (struct answer_request){
         .store = o->store,
         .names = name_source_names(o->names),
+        .spans = o->spans,
+        .trace_link = o->trace_link,
         .tenant = c->who.tenant,
         .now = clock_wall(),
         .memory_limit = o->memory_limit,

@@ -31,6 +31,7 @@ struct front;
 struct name_source;
 struct pid_profiler;
 struct scraping;
+struct span_index;
 struct store;
 struct tenant_files;
 struct ui_info;
@@ -80,6 +81,8 @@ struct front_options {
     int64_t tenant_calls;       /* per tenant at a time, 0 = no limit */
     struct tenant_files *files; /* settings and uploads of Pyroscope's clients; may be NULL if its API is not mounted */
     struct name_source *names;  /* names of native frames, for /api/v1/symbols; may be NULL */
+    struct span_index *spans;   /* spans of traces; may be NULL */
+    const char *trace_link;     /* template of a URL that shows a trace; may be NULL */
     const char *version;
     /* Appends further lines for /metrics, about what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);

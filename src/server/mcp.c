@@ -11,7 +11,7 @@
 static const char instructions[] =
     "wick keeps continuous profiles (CPU, wall, off-CPU, allocations, heap, locks) of services. To find why a service is "
     "slow: call `services` to list services, `top` for the hottest functions, `callers` for the callers of one, `lines` for "
-    "the hot source lines, `spans` for the slowest spans (then `top` with trace_id and span_id), and `top` with base_from/base_to (or base_query) and sort=share to see what changed between two "
+    "the hot source lines, `span_names` for the latency of operations (then `span` with slowest=5 for what the slow ones did differently), and `top` with base_from/base_to (or base_query) and sort=share to see what changed between two "
     "times or versions. Selectors look like cpu{service.name=\"checkout\"}; times like now-15m. Values are nanoseconds, bytes "
     "or counts, as `unit` says; shares are of `total`.";
 
@@ -58,7 +58,21 @@ static const struct tool {
      "Single profiles, by time or value. Use it to find the one with a spike; its handle is the argument profile.",
      NULL},
     {"spans",
-     "The spans of traces with the most value. Use it for 'which request is slow', then top with trace_id and span_id.",
+     "The spans of traces with the most value, or with sort=duration the longest. Use it for 'which request is slow', then span "
+     "with trace_id and span_id.",
+     NULL},
+    {"span",
+     "What spans did: the functions of one span (trace_id, span_id; children=true adds its descendants), of a trace, or of all "
+     "spans of a name (service, span_name). With slowest=5 it compares the slowest 5 % with the rest: the first tool for 'why are "
+     "some requests slow'. The type is wall or off-CPU time where the samples have it, else CPU.",
+     NULL},
+    {"trace", "The spans of a trace in the order of its tree, with durations and the value of their samples.",
+     "trace_id"},
+    {"span_names",
+     "Names of spans with their number, errors and latency (p50, p95, p99, in ns). Use it to find which operation of a service is "
+     "slow; then span with service, span_name and slowest=5.",
+     NULL},
+    {"span_heatmap", "How many spans of a name started when and took how long. Use it to see when latency changed.",
      NULL},
     {"services",
      "The services that send profiles, with their types and versions. The first call when no name is known.", NULL},

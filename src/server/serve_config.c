@@ -70,6 +70,18 @@ static const struct option retention_options[] = {
     {0},
 };
 
+static const struct option traces_options[] = {
+    {"enabled", OPT_BOOL, AT(serve_traces_config, enabled), "true",
+     "whether OTLP traces are accepted and their spans stored; retention.keep applies to them"},
+    {"size", OPT_SIZE, AT(serve_traces_config, size), "512MiB",
+     "size limit of the span index (about 100 bytes a span), for all tenants; over it the oldest spans of the largest "
+     "tenant are deleted; at most 64MiB for a store in memory"},
+    {"link", OPT_STRING, AT(serve_traces_config, link), NULL,
+     "URL that shows a trace in Jaeger, Tempo or Grafana, such as https://jaeger.example.com/trace/{trace_id}: {trace_id} "
+     "and {span_id} are replaced"},
+    {0},
+};
+
 static const struct option limits_tenant_options[] = {
     {"tenant", OPT_STRING, AT(serve_limits_tenant, tenant), NULL, "name, as in 'wick token create --tenant'",
      .required = true},
@@ -183,6 +195,8 @@ const struct option serve_options[] = {
     {"auth", OPT_TABLE, AT(serve_config, auth), NULL, "access control", .table = auth_options},
     {"store", OPT_TABLE, AT(serve_config, store), NULL, "storage of profiles", .table = store_options},
     {"retention", OPT_TABLE, AT(serve_config, retention), NULL, "retention of profiles", .table = retention_options},
+    {"traces", OPT_TABLE, AT(serve_config, traces), NULL,
+     "spans of traces, to which profiles are linked: see docs/traces.md", .table = traces_options},
     {"limits", OPT_TABLE, AT(serve_config, limits), NULL, "resource limits", .table = limits_options},
     {"symbols", OPT_TABLE, AT(serve_config, symbols), NULL, "symbolization of native frames", .table = symbols_options},
     {"source", OPT_TABLES, AT(serve_config, source), NULL, "locations of source code", .table = source_options,

@@ -75,6 +75,12 @@ struct serve_agent {
     struct option_strings include, exclude, rename;
 };
 
+struct serve_traces_config {
+    bool enabled;
+    int64_t size;     /* bytes of the span index */
+    const char *link; /* template of a URL that shows a trace */
+};
+
 struct serve_config {
     const char *user; /* NULL: wick, if that user exists */
     struct serve_listen listen;
@@ -90,6 +96,7 @@ struct serve_config {
         struct option_strings labels; /* resource attributes, in addition to labels_default_allow */
     } store;
     struct serve_retention retention;
+    struct serve_traces_config traces;
     struct serve_limits limits;
     struct serve_symbols symbols;
     struct option_tables source; /* of struct serve_source */

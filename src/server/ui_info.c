@@ -104,6 +104,8 @@ static void put_settings(const struct ui_settings *i, struct buf *out)
     }
     if (i->own_code && i->own_code[0])
         put_text(out, "ownCode", i->own_code);
+    if (i->trace_link && i->trace_link[0])
+        put_text(out, "traceLink", i->trace_link);
 }
 
 void ui_info_json(const struct ui_info *i, struct buf *out)

@@ -34,7 +34,7 @@ struct ui_info {
         const struct serve_source *sources; /* serve_config.h */
         uint32_t n_sources;
         double price_per_core_hour; /* 0 = not set */
-        const char *currency, *own_code;
+        const char *currency, *own_code, *trace_link;
     } settings;
     struct senders *senders; /* serve/senders.h; NULL: no profiles are received here */
     int (*senders_json)(struct senders *s, const char *tenant, int64_t now, struct buf *out);

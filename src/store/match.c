@@ -28,6 +28,14 @@ int match_init(struct match *m, const struct selector *s, const char *const *all
     return 0;
 }
 
+int match_column(struct match *m, const struct store_column *c, const char *const *allow, bool need_type, struct err *e)
+{
+    int r = match_init(m, c->selector, allow, need_type, e);
+
+    m->spans = c->spans;
+    return r;
+}
+
 bool match_series(const struct match *m, struct str type, const struct labels *l)
 {
     if (!m->any_type && !str_eq(m->type.name, type))

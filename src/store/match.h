@@ -18,13 +18,17 @@ struct match {
     bool any_type;
     const struct matcher *detail[MATCH_DETAIL_MAX];
     uint32_t n_detail;
-    uint64_t series_mask; /* bit per matcher on a series label */
+    uint64_t series_mask;               /* bit per matcher on a series label */
+    const struct store_span_set *spans; /* set by match_column(); NULL: samples of any span */
 };
 
 /* Whether a series has a label of this name in any spelling. allow: NULL-terminated. */
 bool match_is_label(const char *const *allow, struct str name);
 /* need_type: returns -EINVAL with an error message when the selector has no type. */
 int match_init(struct match *m, const struct selector *s, const char *const *allow, bool need_type, struct err *e);
+/* The same for a column of a query, with its set of spans. */
+int match_column(struct match *m, const struct store_column *c, const char *const *allow, bool need_type,
+                 struct err *e);
 bool match_series(const struct match *m, struct str type, const struct labels *l);
 
 /* Identifies a profile for as long as it is stored, the same in every engine. */

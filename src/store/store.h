@@ -43,6 +43,7 @@ struct batch;
 struct store;
 struct store_cube;
 struct store_cube_query;
+struct store_span_set;
 struct store_spans;
 struct store_table;
 struct store_table_query;
@@ -91,6 +92,9 @@ struct store_config {
 struct store_column {
     const struct selector *selector; /* its type must be set */
     int64_t from, to;                /* [from, to) */
+    /* If not NULL, only samples that are linked to one of these spans (store_spans.h). An engine that cannot select them
+     * fails with -ENOTSUP. */
+    const struct store_span_set *spans;
 };
 
 struct store_query {
@@ -114,6 +118,12 @@ struct store_query {
     const atomic_bool *cancel;
     struct store_notes *notes; /* notes on profiles and export, added to those already there; may be NULL */
 };
+
+/* Whether the query selects samples by their link: by trace, by span or by a set of spans in every column. */
+static inline bool store_query_by_span(const struct store_query *q)
+{
+    return q->has_trace || q->has_span || (q->columns[0].spans && (q->n_columns < 2 || q->columns[1].spans));
+}
 
 /* Notes on an answer that its reader should know. */
 struct store_notes {

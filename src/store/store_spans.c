@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adds up samples by the span that they are linked to, for all engines (store_spans.h). */
+/* Adds up samples by the span that they are linked to, and sets of spans, for all engines (store_spans.h). */
 #include "store/store_spans.h"
 
 #include <errno.h>
@@ -7,6 +7,34 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/wrap.h"
+
+int store_span_set_init(struct store_span_set *s, const struct link *v, uint32_t n)
+{
+    int r = n > STORE_SPANS_MAX ? -E2BIG : 0;
+
+    *s = (struct store_span_set){.v = v, .n = n};
+    if (r == 0 && n)
+        r = map_reserve(&s->map, n);
+    for (uint32_t i = 0; r == 0 && i < n; i++)
+        r = map_insert(&s->map, hash64(&v[i], sizeof v[i]), i);
+    if (r < 0)
+        store_span_set_done(s);
+    return r;
+}
+
+void store_span_set_done(struct store_span_set *s)
+{
+    map_done(&s->map);
+    *s = (struct store_span_set){0};
+}
+
+bool store_span_set_has(const struct store_span_set *s, const struct link *l)
+{
+    for (struct map_pos p = map_find(&s->map, hash64(l, sizeof *l)); p.index != MAP_NONE; p = map_next(&s->map, p))
+        if (memcmp(&s->v[p.index], l, sizeof *l) == 0)
+            return true;
+    return false;
+}
 
 void store_spans_init(struct store_spans *s)
 {

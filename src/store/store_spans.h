@@ -31,6 +31,18 @@ struct store_spans {
     struct arena arena;
 };
 
+/* A set of spans that samples are selected by (store_column.spans). Equal ones may be in it more than once. */
+struct store_span_set {
+    const struct link *v; /* of the caller, valid as long as the set */
+    uint32_t n;
+    /* private */
+    struct map map;
+};
+/* At most STORE_SPANS_MAX. Returns 0, -ENOMEM or -E2BIG. */
+int store_span_set_init(struct store_span_set *s, const struct link *v, uint32_t n);
+void store_span_set_done(struct store_span_set *s); /* accepts a zeroed set */
+bool store_span_set_has(const struct store_span_set *s, const struct link *l);
+
 /* Accepts zeroed spans. */
 void store_spans_done(struct store_spans *s);
 

@@ -141,8 +141,9 @@ def test_leaks_are_found_in_what_is_held(server):
 
 def test_every_question_has_a_route(server):
     """What wick query offers with --store, a server answers as well."""
-    names = re.findall(r"^  ([a-z]+) ", subprocess.run([WICK, "query", "--help"], capture_output=True, text=True).stdout.split("example")[0], re.M)
+    more = {"callers": "&function=price", "lines": "&function=price", "span": "&span_name=x", "trace": "&trace_id=" + 32 * "a"}
+    names = re.findall(r"^  ([a-z_]+) ", subprocess.run([WICK, "query", "--help"], capture_output=True, text=True).stdout.split("example")[0], re.M)
     assert "coverage" in names and len(names) >= 13
     for name in names:
-        status, body = server.get(f"/api/v1/{name}?query={'heap' if name == 'leaks' else 'cpu'}" + ("&function=price" if name in ("callers", "lines") else ""))
+        status, body = server.get(f"/api/v1/{name}?query={'heap' if name == 'leaks' else 'cpu'}" + more.get(name, ""))
         assert status == 200, (name, body)

@@ -38,10 +38,12 @@ static int ask_all(struct suite *s, const char *tenant, const struct question *w
     return (int) q.notes.damaged;
 }
 
-/* Queries that only list series do not; a verdict reads none without two versions. */
+/* Queries that only list series do not, nor do those about spans, of which there are none; a verdict reads none without two
+ * versions. */
 static bool reads_profiles(const struct question *q)
 {
-    static const char *const lists[] = {"services", "labels", "types", "coverage", "verdict"};
+    static const char *const lists[] = {"services", "labels", "types",      "coverage",    "verdict",
+                                        "span",     "trace",  "span_names", "span_heatmap"};
 
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         if (strcmp(q->name, lists[i]) == 0)

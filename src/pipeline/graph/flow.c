@@ -220,6 +220,7 @@ int flow_new(struct plan *p, const struct flow_inject *inject, struct flow **ret
     if (inject) {
         g->host.symbolizer = inject->symbolizer;
         g->host.sink = inject->sink;
+        g->host.traces = inject->traces;
     }
     r = metrics_new(&g->host.metrics);
     if (r == 0)

@@ -16,7 +16,8 @@ struct flow;
 
 struct flow_inject {
     struct symbolizer *symbolizer; /* owned by the caller; NULL: none */
-    struct sink *sink;             /* where the exporter `sink` delivers to; NULL: none */
+    struct sink *sink;             /* where the exporter `sink` delivers profiles to; NULL: none */
+    struct sink *traces;           /* the same for traces */
     unsigned n_loops;              /* number of threads that listen; 0: by the number of CPUs, at most 4 */
 };
 

@@ -16,6 +16,7 @@ struct host {
     struct loop_group *loops;      /* for components that listen */
     struct symbolizer *symbolizer; /* for `symbolize`; NULL if the program provides none */
     struct sink *sink;             /* for the exporter `sink`; NULL if the program provides none */
+    struct sink *traces;           /* the same for traces */
     struct instance **extensions;
     uint32_t n_extensions;
 };

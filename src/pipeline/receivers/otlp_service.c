@@ -68,15 +68,17 @@ void otlp_service_metrics(struct otlp_service *s, struct metrics *m, const char 
 /* --- answers --- */
 
 /* ExportXServiceResponse with partial_success {1 rejected, 2 message} if something was rejected. */
-static void put_response(struct buf *b, const struct ack_result *r, bool json)
+static void put_response(struct buf *b, const struct ack_result *r, bool json, enum signal signal)
 {
+    static const char *const rejected[SIGNALS] = {"rejectedProfiles", "rejectedSpans", "rejectedDataPoints",
+                                                  "rejectedLogRecords"};
     size_t n = strlen(r->message), begun;
     bool first = true;
 
     if (json) {
         buf_puts(b, "{\"partialSuccess\":{");
         if (r->rejected) {
-            json_put_key(b, &first, "rejectedProfiles");
+            json_put_key(b, &first, rejected[signal]);
             buf_printf(b, "\"%llu\"", (unsigned long long) r->rejected);
         }
         if (n) {
@@ -136,11 +138,11 @@ static void reply(struct otlp_call *c, const struct ack_result *r)
     } else if (c->grpc) {
         _cleanup_(buf_done) struct buf b = BUF_INIT;
 
-        put_response(&b, r, false);
+        put_response(&b, r, false, c->signal);
         grpc_reply(c->q, &(struct grpc_status){0}, buf_str(&b));
     } else {
         buf_reset(&c->q->answer);
-        put_response(&c->q->answer, r, c->json);
+        put_response(&c->q->answer, r, c->json, c->signal);
         http_add_header(c->q, "content-type", c->json ? STR("application/json") : STR("application/x-protobuf"));
         http_finish(c->q);
     }

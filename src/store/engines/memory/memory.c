@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engine `memory`: appending, listing and deleting; see memory.h. */
 #include "store/engines/memory/memory.h"
+#include "store/store_spans.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -177,6 +178,8 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
         return false;
     if (q->has_span && memcmp(l->span_id, q->span_id, 8) != 0)
         return false;
+    if (match->spans && !store_span_set_has(match->spans, l))
+        return false;
     for (uint32_t i = 0; i < match->n_detail; i++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
 
@@ -217,7 +220,7 @@ static int memory_profiles(struct store *s, const struct store_query *q, store_p
 {
     struct memory_store *m = to_memory(s);
     struct match match;
-    int r = match_init(&match, q->columns[0].selector, m->limits.allow, false, e);
+    int r = match_column(&match, &q->columns[0], m->limits.allow, false, e);
 
     if (r < 0)
         return r;
@@ -238,7 +241,7 @@ static int memory_profiles(struct store *s, const struct store_query *q, store_p
                 out.value = wrap_add(out.value, intake_value(it->batch, &it->in, p->samples.off + k));
                 out.n_samples++;
             }
-        if (!out.n_samples && (match.n_detail || q->has_trace))
+        if (!out.n_samples && (match.n_detail || store_query_by_span(q)))
             continue;
         memcpy(out.id, p->id, 16);
         out.handle =

@@ -150,7 +150,7 @@ int memory_export(struct store *s, const struct store_query *q, store_batch_fn f
     _cleanup_(mem_freep) struct export *x = mem_zalloc(sizeof *x);
     _cleanup_(batch_unrefp) struct batch *out = NULL;
     struct match match;
-    int r = x ? match_init(&match, q->columns[0].selector, m->limits.allow, false, e) : -ENOMEM;
+    int r = x ? match_column(&match, &q->columns[0], m->limits.allow, false, e) : -ENOMEM;
 
     if (r == 0)
         r = builder_new(&(struct builder_limits){.memory = q->memory_limit}, &x->to);

@@ -85,7 +85,7 @@ int memory_attributes(struct store *s, const struct store_query *q, struct str n
     struct memory_listing x = {name, fn, ctx};
     bool is_label = match_is_label(s->labels, name);
     struct match match;
-    int r = match_init(&match, q->columns[0].selector, m->limits.allow, false, e);
+    int r = match_column(&match, &q->columns[0], m->limits.allow, false, e);
 
     if (r < 0)
         return r;
@@ -93,7 +93,7 @@ int memory_attributes(struct store *s, const struct store_query *q, struct str n
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
         const struct memory_item *it = &m->items[i];
         const struct profile *p = &it->batch->profiles[it->in.profile];
-        bool any = !match.n_detail && !q->has_trace && !q->has_span;
+        bool any = !match.n_detail && !store_query_by_span(q);
 
         if (!memory_item_matches(m, it, q, &match, &q->columns[0]))
             continue;

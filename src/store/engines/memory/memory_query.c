@@ -103,7 +103,7 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
     r = identity_memo_init(&memo, it->batch, &a);
     for (uint32_t i = 0; i < p->samples.n; i++)
         any |= memory_sample_matches(it, &it->batch->samples[p->samples.off + i], q, match);
-    g->snapshots += any || !(q->has_trace || q->has_span); /* for a trace, only snapshots that contain it */
+    g->snapshots += any || !store_query_by_span(q); /* for a trace, only snapshots that contain it */
     for (uint32_t i = 0; r == 0 && i < p->samples.n; i++) {
         const struct sample *s = &it->batch->samples[p->samples.off + i];
 
@@ -158,7 +158,7 @@ static int select_column(struct memory_store *m, const struct store_query *q, ui
                          struct store_notes *notes, struct err *e)
 {
     struct match match;
-    int r = match_init(&match, q->columns[column].selector, m->limits.allow, true, e);
+    int r = match_column(&match, &q->columns[column], m->limits.allow, true, e);
 
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
         const struct memory_item *it = &m->items[i];
@@ -269,7 +269,7 @@ int memory_spans(struct store *s, const struct store_query *q, struct store_span
 {
     struct memory_store *m = container_of(s, struct memory_store, store);
     struct match match;
-    int r = match_init(&match, q->columns[0].selector, m->limits.allow, true, e);
+    int r = match_column(&match, &q->columns[0], m->limits.allow, true, e);
 
     if (r < 0)
         return r;
@@ -408,7 +408,7 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
     const struct store_column *c = &q->columns[0];
     struct store_points p = {.from = c->from, .step = sq->step};
     struct match match;
-    int r = match_init(&match, c->selector, m->limits.allow, true, e);
+    int r = match_column(&match, c, m->limits.allow, true, e);
 
     if (r == 0 && sq->n_by > STORE_BY_MAX)
         r = err_set(e, -EINVAL, "at most %d labels can be grouped by", STORE_BY_MAX);

@@ -92,7 +92,7 @@ static int report_profile(struct attributing *x, const struct scan_prof *p)
 static int add_prof(void *ctx, const struct scan_prof *p)
 {
     struct attributing *x = ctx;
-    bool look = x->scan.match[0].n_detail || x->scan.q->has_trace || x->scan.q->has_span, any = !look;
+    bool look = x->scan.match[0].n_detail || store_query_by_span(x->scan.q), any = !look;
     int r = 0;
 
     for (uint32_t i = 0; r >= 0 && i < p->p->n_rows; i++) {

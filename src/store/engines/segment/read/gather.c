@@ -70,7 +70,7 @@ static int add_prof(void *ctx, const struct scan_prof *p)
         inst = find_instance(x, p->p->instance);
         if (!inst)
             return -ENOMEM;
-        inst->count[p->column] += p->p->n_rows || !(x->scan.q->has_trace || x->scan.q->has_span);
+        inst->count[p->column] += p->p->n_rows || !store_query_by_span(x->scan.q);
     }
     for (uint32_t i = 0; r == 0 && i < p->p->n_rows; i++) {
         const struct row *row = &p->p->rows[i];

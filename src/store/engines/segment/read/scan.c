@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "store/store_spans.h"
 
 static int add_symbols(struct scan *s, struct symbols *x)
 {
@@ -89,8 +90,9 @@ int scan_init(struct scan *s, struct engine *g, const struct store_query *q, boo
     *s = (struct scan){.g = g, .q = q, .notes = notes, .e = e};
     s->tenant = engine_find_tenant(g, q->tenant);
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
-        r = match_init(&s->match[c], q->columns[c].selector, g->limits.allow, need_type, e);
-        s->needs_detail[c] = s->match[c].n_detail || q->has_trace || q->has_span || q->has_profile;
+        r = match_column(&s->match[c], &q->columns[c], g->limits.allow, need_type, e);
+        s->needs_detail[c] = s->match[c].n_detail || s->match[c].spans || q->has_trace || q->has_span || q->has_profile;
+        s->with_traces |= s->match[c].spans != NULL;
     }
     if (r < 0 || !s->tenant)
         return r;
@@ -173,6 +175,8 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
         return false;
     if (s->q->has_span && (!x || !x->has_link || memcmp(x->link.span_id, s->q->span_id, 8) != 0))
         return false;
+    if (m->spans && (!x || !x->has_link || !store_span_set_has(m->spans, &x->link)))
+        return false;
     for (uint32_t i = 0; i < m->n_detail; i++)
         if (!detail_matches(p, row, m->detail[i]))
             return false;
@@ -226,7 +230,7 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
     struct chunk_profiles p;
     struct chunk c;
     struct arena a;
-    bool plain = !s->q->has_trace && !s->q->has_span && !s->rich_only; /* rows of a trace are never plain */
+    bool plain = !store_query_by_span(s->q) && !s->rich_only; /* rows of a span are never plain */
     struct chunk_wanted wanted = {.plain = plain,
                                   .traces = s->traces.ids,
                                   .n_traces = s->traces.n,

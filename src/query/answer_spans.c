@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The questions about spans (answer_run.h): those that profiles are linked to, from the store, with what the span index
+ * knows about them, and those about latency, from the index alone. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "model/semconv.h"
+#include "query/answer_run.h"
+#include "query/query_json.h"
+#include "query/span_stats.h"
+
+enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000, TRACE_MAX = 20000, SLOTS_DEFAULT = 60, HEAT_ROWS_DEFAULT = 30 };
+#define AROUND_SPAN (3600 * NS_PER_S) /* a span may have begun before its first sample */
+
+/* --- known spans --- */
+
+/* A span of an answer: what the index knows, what the store has. Either may be missing. */
+struct answered_span {
+    struct span_row row; /* strings in the arena of the request */
+    bool known;          /* by the index */
+    int64_t value, from, to;
+    uint64_t samples;
+    uint32_t depth;
+};
+
+struct answered_spans {
+    struct answered_span *v;
+    uint32_t n;
+    size_t cap;
+    struct map map; /* by link */
+    struct arena *arena;
+};
+
+static void answered_done(struct answered_spans *l)
+{
+    mem_free(l->v);
+    map_done(&l->map);
+}
+
+static struct answered_span *find_answered(struct answered_spans *l, const struct link *k)
+{
+    for (struct map_pos p = map_find(&l->map, hash64(k, sizeof *k)); p.index != MAP_NONE; p = map_next(&l->map, p))
+        if (memcmp(&l->v[p.index].row.link, k, sizeof *k) == 0)
+            return &l->v[p.index];
+    return NULL;
+}
+
+/* Adds a span that is not in the list. NULL: no memory. */
+static struct answered_span *add_answered(struct answered_spans *l, const struct link *k)
+{
+    if (array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answered_span){.row.link = *k}) < 0 ||
+        map_insert(&l->map, hash64(k, sizeof *k), l->n - 1) < 0)
+        return NULL;
+    return &l->v[l->n - 1];
+}
+
+static void learn(struct answered_spans *l, struct answered_span *x, const struct span_row *s)
+{
+    x->row = *s;
+    x->row.name = arena_str(l->arena, s->name);
+    x->row.service = arena_str(l->arena, s->service);
+    x->row.version = arena_str(l->arena, s->version);
+    x->row.instance = (struct str){0};
+    x->known = true;
+}
+
+/* Fills in what the index knows about the spans of the list. */
+static int learn_known(void *ctx, const struct span_row *s)
+{
+    struct answered_spans *l = ctx;
+    struct answered_span *x = find_answered(l, &s->link);
+
+    if (x && !x->known)
+        learn(l, x, s);
+    return 0;
+}
+
+static int learn_all(struct answer_request *c, struct answered_spans *l, struct err *e)
+{
+    struct span_filter f = {.tenant = c->tenant, .from = INT64_MAX, .to = INT64_MIN, .cancel = c->cancel};
+
+    if (!l->n)
+        return 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        f.from = MIN(f.from, wrap_sub(l->v[i].from, AROUND_SPAN));
+        f.to = MAX(f.to, wrap_add(l->v[i].to, AROUND_SPAN));
+    }
+    return span_index_each(c->spans, &f, learn_known, l, e);
+}
+
+static void take_sum(struct answered_span *x, const struct store_span *s)
+{
+    x->value = s->value;
+    x->samples = s->samples;
+    x->from = s->from;
+    x->to = s->to;
+    if (!x->known)
+        x->row.service = s->service;
+}
+
+/* --- JSON --- */
+
+static void put_text(struct buf *out, bool *first, const char *key, struct str v)
+{
+    json_put_key(out, first, key);
+    json_put_str(out, v);
+}
+
+/* Times and durations of spans as decimal strings, like all times. */
+static void put_ns(struct buf *out, bool *first, const char *key, int64_t v)
+{
+    json_put_key(out, first, key);
+    buf_printf(out, "\"%lld\"", (long long) v);
+}
+
+static void put_id(struct buf *out, bool *first, const char *key, const uint8_t *p, size_t n)
+{
+    json_put_key(out, first, key);
+    buf_putc(out, '"');
+    hex_encode(out, p, n);
+    buf_putc(out, '"');
+}
+
+/* The link template with {trace_id} and {span_id} replaced; nothing without a template. */
+static void put_link(struct answer_request *c, struct buf *out, bool *first, const struct link *l)
+{
+    _cleanup_(buf_done) struct buf url = BUF_INIT;
+    struct str rest = str_from(c->trace_link);
+
+    if (!rest.n)
+        return;
+    while (rest.n) {
+        if (str_starts(rest, STR("{trace_id}"))) {
+            hex_encode(&url, l->trace_id, sizeof l->trace_id);
+            rest = str_slice(rest, sizeof "{trace_id}" - 1, rest.n);
+        } else if (str_starts(rest, STR("{span_id}"))) {
+            hex_encode(&url, l->span_id, sizeof l->span_id);
+            rest = str_slice(rest, sizeof "{span_id}" - 1, rest.n);
+        } else {
+            buf_putc(&url, rest.p[0]);
+            rest = str_slice(rest, 1, rest.n);
+        }
+    }
+    put_text(out, first, "link", buf_str(&url));
+}
+
+static void put_answered(struct answer_request *c, struct buf *out, const struct answered_span *s, bool in_trace)
+{
+    static const uint8_t none[8];
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_id(out, &first, "traceId", s->row.link.trace_id, sizeof s->row.link.trace_id);
+    put_id(out, &first, "spanId", s->row.link.span_id, sizeof s->row.link.span_id);
+    put_text(out, &first, "service", s->row.service);
+    json_put_key(out, &first, "value");
+    json_put_i64(out, s->value);
+    json_put_key(out, &first, "samples");
+    json_put_u64(out, s->samples);
+    put_ns(out, &first, "from", s->from);
+    put_ns(out, &first, "to", s->to);
+    if (s->known) {
+        if (memcmp(s->row.parent, none, sizeof none) != 0)
+            put_id(out, &first, "parentId", s->row.parent, sizeof s->row.parent);
+        put_text(out, &first, "name", s->row.name);
+        put_text(out, &first, "version", s->row.version);
+        put_ns(out, &first, "start", s->row.start);
+        put_ns(out, &first, "duration", s->row.duration);
+        put_text(out, &first, "status", str_from(span_status_names[s->row.status]));
+        put_text(out, &first, "kind", str_from(span_kind_names[s->row.kind]));
+    }
+    if (in_trace) {
+        json_put_key(out, &first, "depth");
+        json_put_u64(out, s->depth);
+    }
+    put_link(c, out, &first, &s->row.link);
+    buf_putc(out, '}');
+}
+
+static void put_list(struct answer_request *c, struct buf *out, const struct answered_spans *l, bool in_trace)
+{
+    buf_puts(out, ",\"spans\":[");
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_answered(c, out, &l->v[i], in_trace);
+    }
+    buf_puts(out, "]}");
+    c->picked.by_index = false; /* the key `spans` is this list's */
+}
+
+/* --- one span, all spans of a name --- */
+
+int answer_run_span(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_table t;
+    enum store_rows rows;
+    enum query_sort sort;
+    uint32_t limit;
+    int r = query_rows_parse(answer_param(c, "by"), &rows, e);
+
+    if (r == 0)
+        r = query_sort_parse(answer_param(c, "sort"), &sort, e);
+    if (r == 0)
+        r = answer_param_limit(c, ROWS_DEFAULT, UINT32_MAX, &limit, e);
+    if (r == 0)
+        r = answer_compile(c, &q, e);
+    if (r == 0 && !store_query_by_span(&q->q))
+        r = err_set(e, -EINVAL, "span: trace_id or span_name is required");
+    if (r == 0 && q->is_diff && !answer_param(c, "sort").n)
+        sort = QUERY_SORT_SHARE;
+    if (r == 0)
+        r = query_top(c->store, q, rows, sort, limit, &t, &c->notes, e);
+    if (r < 0)
+        return r;
+    query_table_json(out, &t, NULL);
+    query_table_done(&t);
+    return 0;
+}
+
+/* --- spans --- */
+
+struct listing_spans {
+    struct answered_spans *l;
+    uint32_t keep; /* twice the limit; the shorter half is dropped when it is full */
+};
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct answered_span *x = a, *y = b;
+
+    if (x->row.duration != y->row.duration)
+        return x->row.duration < y->row.duration ? 1 : -1;
+    return memcmp(&x->row.link, &y->row.link, sizeof x->row.link);
+}
+
+static int collect_long(void *ctx, const struct span_row *s)
+{
+    struct listing_spans *x = ctx;
+    struct answered_spans *l = x->l;
+    int r = array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answered_span){0});
+
+    if (r < 0)
+        return r;
+    learn(l, &l->v[l->n - 1], s);
+    if (l->n < x->keep)
+        return 0;
+    qsort(l->v, l->n, sizeof *l->v, longest_first);
+    l->n = x->keep / 2;
+    return 0;
+}
+
+/* The longest spans of the selection, with or without samples. */
+static int list_longest(struct answer_request *c, struct query *q, uint32_t limit, struct answered_spans *l,
+                        struct err *e)
+{
+    const struct store_column *col = &q->q.columns[0];
+    struct span_filter f = {.tenant = c->tenant,
+                            .from = col->from,
+                            .to = col->to,
+                            .service = answer_param(c, "service"),
+                            .name = answer_param(c, "span_name"),
+                            .of_trace = q->q.has_trace,
+                            .errors = str_is(answer_param(c, "span_status"), "error"),
+                            .cancel = c->cancel};
+    struct listing_spans x = {l, 2 * MAX(limit, 1u)};
+    int r = answer_param_duration(c, "min_duration", &f.min_duration, e);
+
+    memcpy(f.trace_id, q->q.trace_id, sizeof f.trace_id);
+    if (r == 0)
+        r = answer_param_duration(c, "max_duration", &f.max_duration, e);
+    if (r == 0)
+        r = span_index_each(c->spans, &f, collect_long, &x, e);
+    if (r < 0)
+        return r;
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, longest_first);
+    l->n = MIN(l->n, limit);
+    for (uint32_t i = 0; r == 0 && i < l->n; i++) {
+        l->v[i].from = l->v[i].row.start;
+        l->v[i].to = wrap_add(l->v[i].row.start, l->v[i].row.duration);
+        r = map_insert(&l->map, hash64(&l->v[i].row.link, sizeof(struct link)), i);
+    }
+    return r;
+}
+
+static int list_heaviest(const struct query_spans *sums, struct answered_spans *l)
+{
+    for (uint32_t i = 0; i < sums->n; i++) {
+        struct answered_span *x = add_answered(l, &sums->v[i].link);
+
+        if (!x)
+            return -ENOMEM;
+        take_sum(x, &sums->v[i]);
+    }
+    return 0;
+}
+
+static void put_spans_head(struct buf *out, const struct query_spans *sums, uint64_t count)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_text(out, &first, "type", sums->type);
+    put_text(out, &first, "unit", sums->unit);
+    json_put_key(out, &first, "total");
+    json_put_i64(out, sums->total);
+    json_put_key(out, &first, "linked");
+    json_put_i64(out, sums->linked);
+    json_put_key(out, &first, "count");
+    json_put_u64(out, count);
+}
+
+int answer_run_spans(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(answered_done) struct answered_spans l = {.arena = c->arena};
+    bool longest = str_is(answer_param(c, "sort"), "duration");
+    struct query_spans sums;
+    uint32_t limit;
+    int r = answer_param_limit(c, ROWS_DEFAULT, ROWS_MAX, &limit, e);
+
+    if (r == 0)
+        r = answer_compile(c, &q, e);
+    if (r == 0 && longest)
+        r = list_longest(c, q, limit, &l, e);
+    if (r == 0)
+        r = query_spans(c->store, q, longest ? 0 : limit, &sums, e);
+    if (r < 0)
+        return r;
+    if (longest)
+        for (uint32_t i = 0; i < sums.n; i++) {
+            struct answered_span *x = find_answered(&l, &sums.v[i].link);
+
+            if (x)
+                take_sum(x, &sums.v[i]);
+        }
+    else
+        r = list_heaviest(&sums, &l);
+    if (r == 0 && !longest)
+        r = learn_all(c, &l, e);
+    if (r == 0) {
+        put_spans_head(out, &sums, longest ? l.n : sums.n_all);
+        put_list(c, out, &l, false);
+    }
+    query_spans_done(&sums);
+    return r;
+}
+
+/* --- traces --- */
+
+static int collect_trace(void *ctx, const struct span_row *s)
+{
+    struct answered_spans *l = ctx;
+    struct answered_span *x;
+
+    if (find_answered(l, &s->link))
+        return 0;
+    x = l->n < TRACE_MAX ? add_answered(l, &s->link) : NULL;
+    if (!x)
+        return l->n < TRACE_MAX ? -ENOMEM : -E2BIG;
+    learn(l, x, s);
+    x->from = s->start;
+    x->to = wrap_add(s->start, s->duration);
+    return 0;
+}
+
+static int earliest_first(const void *a, const void *b)
+{
+    const struct answered_span *x = a, *y = b;
+
+    if (x->from != y->from)
+        return x->from < y->from ? -1 : 1;
+    return memcmp(&x->row.link, &y->row.link, sizeof x->row.link);
+}
+
+/* Children of a span, by number + 1; those of 0 are the roots. */
+struct span_kids {
+    uint32_t *first, *next;
+};
+
+static int index_trace(struct answered_spans *l, struct span_kids *k)
+{
+    map_reset(&l->map);
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, earliest_first);
+    k->first = arena_zalloc_array(l->arena, (size_t) l->n + 1, sizeof *k->first);
+    k->next = arena_zalloc_array(l->arena, (size_t) l->n + 1, sizeof *k->next);
+    if (!k->first || !k->next)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (map_insert(&l->map, hash64(&l->v[i].row.link, sizeof(struct link)), i) < 0)
+            return -ENOMEM;
+    for (uint32_t i = l->n; i-- > 0;) {
+        struct link parent = l->v[i].row.link;
+        struct answered_span *up;
+        uint32_t to;
+
+        memcpy(parent.span_id, l->v[i].row.parent, sizeof parent.span_id);
+        up = l->v[i].known ? find_answered(l, &parent) : NULL;
+        to = up && up != &l->v[i] ? (uint32_t) (up - l->v) + 1 : 0;
+        k->next[i + 1] = k->first[to];
+        k->first[to] = i + 1;
+    }
+    return 0;
+}
+
+/* Puts the spans of a trace into the order of the tree. Those whose parents form a circle come last. */
+static int order_trace(struct answered_spans *l)
+{
+    struct answered_span *out = mem_zalloc_array((size_t) l->n + 1, sizeof *out);
+    uint32_t *stack = arena_zalloc_array(l->arena, (size_t) l->n + 1, sizeof *stack), depth = 0, n = 0;
+    bool *seen = arena_zalloc_array(l->arena, (size_t) l->n + 1, sizeof *seen);
+    struct span_kids k;
+    int r = out && stack && seen ? index_trace(l, &k) : -ENOMEM;
+
+    for (uint32_t at = r == 0 ? k.first[0] : 0; at;) {
+        out[n] = l->v[at - 1];
+        out[n++].depth = depth;
+        seen[at] = true;
+        stack[depth++] = at;
+        for (at = k.first[at]; !at && depth;)
+            at = k.next[stack[--depth]];
+    }
+    for (uint32_t i = 0; r == 0 && i < l->n; i++)
+        if (!seen[i + 1])
+            out[n++] = l->v[i];
+    if (r == 0) {
+        mem_free(l->v);
+        l->v = TAKE(out);
+        l->cap = (size_t) l->n + 1;
+    }
+    mem_free(out);
+    return r;
+}
+
+/* Spans that only samples tell of are in the list, too. */
+static int add_sums(const struct query_spans *sums, struct answered_spans *l)
+{
+    for (uint32_t i = 0; i < sums->n; i++) {
+        struct answered_span *x = find_answered(l, &sums->v[i].link);
+
+        if (!x)
+            x = add_answered(l, &sums->v[i].link);
+        if (!x)
+            return -ENOMEM;
+        x->value = sums->v[i].value;
+        x->samples = sums->v[i].samples;
+        if (!x->known)
+            take_sum(x, &sums->v[i]);
+    }
+    return 0;
+}
+
+int answer_run_trace(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    _cleanup_(answered_done) struct answered_spans l = {.arena = c->arena};
+    struct span_filter f = {
+        .tenant = c->tenant, .from = CLOCK_MIN, .to = CLOCK_MAX, .of_trace = true, .cancel = c->cancel};
+    struct query_spans sums;
+    int r = answer_compile(c, &q, e);
+
+    if (r == 0 && !q->q.has_trace)
+        r = err_set(e, -EINVAL, "trace: trace_id is required");
+    if (r < 0)
+        return r;
+    memcpy(f.trace_id, q->q.trace_id, sizeof f.trace_id);
+    r = span_index_each(c->spans, &f, collect_trace, &l, e);
+    if (r == -E2BIG)
+        r = err_set(e, r, "the trace has more than %d spans", TRACE_MAX);
+    if (r == 0)
+        r = query_spans(c->store, q, 0, &sums, e);
+    if (r < 0)
+        return r;
+    r = add_sums(&sums, &l);
+    if (r == 0)
+        r = order_trace(&l);
+    if (r == 0) {
+        put_spans_head(out, &sums, l.n);
+        put_list(c, out, &l, true);
+    }
+    query_spans_done(&sums);
+    return r;
+}
+
+/* --- latency --- */
+
+/* The filter of the questions that only the index answers. */
+static int read_filter(struct answer_request *c, struct span_filter *f, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_params p = answer_params_of(c);
+    int r = query_compile(&p, &q, e);
+
+    if (r < 0)
+        return r;
+    *f = (struct span_filter){.tenant = c->tenant,
+                              .from = q->q.columns[0].from,
+                              .to = q->q.columns[0].to,
+                              .service = answer_param(c, "service"),
+                              .name = answer_param(c, "span_name"),
+                              .errors = str_is(answer_param(c, "span_status"), "error"),
+                              .cancel = c->cancel};
+    for (uint32_t i = 0; !f->service.n && i < q->selectors[0].n; i++)
+        if (q->selectors[0].v[i].op == MATCH_EQ && label_name_eq(q->selectors[0].v[i].name, STR(SEMCONV_SERVICE_NAME)))
+            f->service = arena_str(c->arena, q->selectors[0].v[i].value);
+    r = answer_param_duration(c, "min_duration", &f->min_duration, e);
+    return r < 0 ? r : answer_param_duration(c, "max_duration", &f->max_duration, e);
+}
+
+static void put_number(struct buf *out, bool *first, const char *key, int64_t v)
+{
+    json_put_key(out, first, key);
+    json_put_i64(out, v);
+}
+
+int answer_run_span_names(struct answer_request *c, struct buf *out, struct err *e)
+{
+    struct span_filter f;
+    struct span_names l;
+    uint32_t limit;
+    int r = answer_param_limit(c, ROWS_DEFAULT, ROWS_MAX, &limit, e);
+
+    if (r == 0)
+        r = read_filter(c, &f, e);
+    if (r == 0)
+        r = span_names_list(c->spans, &f, &l, e);
+    if (r < 0)
+        return r;
+    buf_printf(out, "{\"count\":%u,\"spans\":[", l.n);
+    for (uint32_t i = 0; i < MIN(l.n, limit); i++) {
+        const struct span_name_row *s = &l.v[i];
+        bool first = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        put_text(out, &first, "name", s->name);
+        put_text(out, &first, "service", s->service);
+        put_number(out, &first, "count", (int64_t) s->count);
+        put_number(out, &first, "errors", (int64_t) s->errors);
+        put_number(out, &first, "p50", s->p50);
+        put_number(out, &first, "p95", s->p95);
+        put_number(out, &first, "p99", s->p99);
+        put_number(out, &first, "max", s->max);
+        put_number(out, &first, "total", s->total);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]}");
+    span_names_done(&l);
+    return 0;
+}
+
+static void put_heatmap(struct buf *out, const struct span_heatmap *h)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_ns(out, &first, "from", h->from);
+    put_ns(out, &first, "step", h->step);
+    put_number(out, &first, "count", (int64_t) h->count);
+    put_number(out, &first, "errors", (int64_t) h->errors);
+    buf_puts(out, ",\"bounds\":[");
+    for (uint32_t i = 0; h->n_rows && i <= h->n_rows; i++)
+        buf_printf(out, "%s%lld", i ? "," : "", (long long) h->bounds[i]);
+    buf_puts(out, "],\"counts\":[");
+    for (uint32_t i = 0; h->n_rows && i < h->n_slots; i++) {
+        buf_puts(out, i ? ",[" : "[");
+        for (uint32_t k = 0; k < h->n_rows; k++)
+            buf_printf(out, "%s%u", k ? "," : "", h->counts[(size_t) i * h->n_rows + k]);
+        buf_putc(out, ']');
+    }
+    buf_puts(out, "]}");
+}
+
+int answer_run_span_heatmap(struct answer_request *c, struct buf *out, struct err *e)
+{
+    struct span_heatmap h = {0};
+    struct span_filter f;
+    uint64_t rows = HEAT_ROWS_DEFAULT;
+    int r = answer_param_u64(c, "rows", &rows, e);
+
+    if (r == 0)
+        r = answer_param_duration(c, "step", &h.step, e);
+    if (r == 0)
+        r = read_filter(c, &f, e);
+    if (r < 0)
+        return r;
+    if (!rows || rows > SPAN_ROWS_MAX)
+        return err_set(e, -EINVAL, "rows: %llu is not between 1 and %d", (unsigned long long) rows, SPAN_ROWS_MAX);
+    h.from = f.from;
+    h.n_rows = (uint32_t) rows;
+    if (h.step <= 0)
+        h.step = MAX((f.to - f.from) / SLOTS_DEFAULT, 1);
+    if ((f.to - f.from - 1) / h.step >= SPAN_SLOTS_MAX)
+        return err_set(e, -EINVAL, "step: too many steps; the maximum is %d", SPAN_SLOTS_MAX);
+    r = span_heatmap_fill(c->spans, &f, &h, e);
+    if (r < 0)
+        return r;
+    put_heatmap(out, &h);
+    span_heatmap_done(&h);
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Joins the span index with the server: its settings, its sink, its metrics. See serve_traces.h. */
+#include "serve/serve_traces.h"
+
+#include <stdio.h>
+
+#include "pipeline/delivery/blob.h"
+#include "server/serve_config.h"
+#include "span/span_index.h"
+
+static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
+{
+    struct serve_traces *t = container_of(s, struct serve_traces, sink);
+
+    if (!data.blob || data.blob->signal != SIGNAL_TRACES)
+        ack_fail(ack, SINK_INTERNAL, 0, "the span index takes only traces");
+    else
+        span_index_append(t->index, ctx->tenant, (struct str){data.blob->p, (uint32_t) data.blob->n}, data.blob->json,
+                          ack);
+}
+
+static struct span_index_config config_of(const struct serve_config *c)
+{
+    return (struct span_index_config){
+        .size = (uint64_t) c->traces.size, .keep = c->retention.keep, .async = c->store.async};
+}
+
+int serve_traces_start(struct serve_traces *t, const struct serve_config *c, const char *dir, struct err *e)
+{
+    struct span_index_config config = config_of(c);
+    char path[4096];
+
+    t->sink.consume = consume;
+    if (!c->traces.enabled)
+        return 0;
+    if (dir) {
+        snprintf(path, sizeof path, "%s/spans", dir);
+        config.dir = path;
+    }
+    return span_index_open(&config, &t->index, e);
+}
+
+void serve_traces_stop(struct serve_traces *t)
+{
+    span_index_close(t->index);
+    t->index = NULL;
+}
+
+struct sink *serve_traces_sink(struct serve_traces *t)
+{
+    return t->index ? &t->sink : NULL;
+}
+
+void serve_traces_reload(struct serve_traces *t, const struct serve_config *c)
+{
+    struct span_index_config config = config_of(c);
+
+    if (t->index)
+        span_index_set_retention(t->index, &config);
+}
+
+static void put(struct buf *out, const char *name, const char *kind, const char *help, uint64_t v)
+{
+    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", name, help, name, kind, name, (unsigned long long) v);
+}
+
+void serve_traces_metrics(const struct serve_traces *t, struct buf *out)
+{
+    struct span_index_stats s;
+
+    if (!t->index)
+        return;
+    span_index_stats(t->index, &s);
+    put(out, "wick_spans_total", "counter", "Spans stored.", s.spans);
+    put(out, "wick_spans_duplicates_total", "counter", "Spans that were sent again.", s.duplicates);
+    put(out, "wick_spans_refused_total", "counter", "Spans without IDs or times.", s.refused);
+    put(out, "wick_spans_bytes", "gauge", "Size of the span index.", s.bytes);
+    put(out, "wick_spans_dropped_bytes_total", "counter", "Bytes of spans deleted over the limits of size and age.",
+        s.dropped);
+    put(out, "wick_spans_damaged_total", "counter", "Blocks of the span index that could not be read.",
+        s.damaged + s.torn);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The span index: the spans of traces that `wick serve` receives over OTLP, by tenant: IDs, parent, name, service,
+ * version and instance of the sender, start, duration, kind and status. Profiles are linked to spans by their IDs; the
+ * index tells which spans there are.
+ *
+ * On disk it is a directory per tenant ("t-" and the tenant's name in hex) with files of blocks (span_block.h), the
+ * newest of which is appended to. An acknowledged span is on disk and in every answer that begins afterwards. What a
+ * crash has left unfinished at the end of a file is cut off when the index is opened. The size of all files is limited:
+ * over the limit the oldest file of the tenant with the most bytes is deleted, so that one tenant cannot displace the
+ * spans of another. Without a directory the files are in memory.
+ *
+ * A span that is sent again soon (a sender's retry) is stored once.
+ *
+ * span_index_append() may be called from any thread and never blocks. Questions run on the caller's thread, any number
+ * at once, and never wait for the disk while a lock is held.
+ */
+#ifndef SPAN_SPAN_INDEX_H
+#define SPAN_SPAN_INDEX_H
+
+#include <stdatomic.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "model/sink.h"
+#include "span/span_block.h"
+
+struct span_index;
+
+struct span_index_config {
+    const char *dir;      /* NULL: in memory */
+    uint64_t size;        /* bytes of all files, 0 = 512 MiB, or 64 MiB in memory */
+    int64_t keep;         /* retention by age, ns; <= 0: for ever */
+    bool async;           /* acknowledge once written, before the sync */
+    bool read_only;       /* no writer; nothing is changed */
+    double min_free;      /* share of the disk below which spans are refused, 0 = 0.05; negative: off */
+    int64_t (*now)(void); /* NULL = clock_wall; tests replace it */
+};
+
+int span_index_open(const struct span_index_config *c, struct span_index **ret, struct err *e);
+void span_index_close(struct span_index *x); /* completes every ack, then frees; NULL is allowed */
+DEFINE_CLEANUP(struct span_index *, span_index_close)
+/* Applies size and keep of c from now on. */
+void span_index_set_retention(struct span_index *x, const struct span_index_config *c);
+
+/* Decodes a request of OTLP traces and stores its spans. A malformed request is refused as a whole; spans without IDs
+ * or times are refused through a partial success. */
+void span_index_append(struct span_index *x, const char *tenant, struct str message, bool json, struct ack *ack);
+
+struct span_index_stats {
+    uint64_t spans, duplicates, refused; /* since start */
+    uint64_t bytes, files, tenants;      /* at present */
+    uint64_t dropped;                    /* bytes deleted over the limits, since start */
+    uint64_t torn, damaged;              /* ends of files that were cut off; blocks that could not be read */
+};
+void span_index_stats(struct span_index *x, struct span_index_stats *ret);
+
+/* --- questions --- */
+
+struct span_filter {
+    const char *tenant;                /* never NULL */
+    int64_t from, to;                  /* of the start: [from, to) */
+    struct str service, version, name; /* exact; empty: any */
+    bool of_trace;                     /* only of this trace */
+    uint8_t trace_id[16];
+    int64_t min_duration, max_duration; /* [min, max); max 0: no limit */
+    bool errors;                        /* only those with status error */
+    bool requests;                      /* only those of span_is_request() */
+    const atomic_bool *cancel;          /* may be NULL; -ECANCELED */
+};
+
+/* Strings are valid during the call. A value other than 0 ends the scan and is returned. */
+typedef int (*span_fn)(void *ctx, const struct span_row *s);
+/* Calls fn for each span that the filter selects, roughly in the order of arrival. x may be NULL: there are none. */
+int span_index_each(struct span_index *x, const struct span_filter *f, span_fn fn, void *ctx, struct err *e);
+
+/* Requests of a service: server and consumer spans, and spans without a parent, by their start in [from, to). */
+struct span_requests_query {
+    const char *tenant;
+    struct str service;
+    int64_t from, to, step; /* step 0: one window */
+    const atomic_bool *cancel;
+};
+
+struct span_requests_row {
+    struct str version, instance; /* "" when not sent */
+    uint64_t *count, *errors;     /* per window */
+    int64_t *duration;            /* sum per window, ns */
+};
+
+struct span_requests {
+    struct span_requests_row *v;
+    uint32_t n, n_windows;
+    struct arena arena;
+    /* private */
+    size_t cap;
+};
+
+/* A row per version and instance of the service. x may be NULL: there are none. -E2BIG for more than a million numbers. */
+int span_index_requests(struct span_index *x, const struct span_requests_query *q, struct span_requests *ret,
+                        struct err *e);
+void span_requests_done(struct span_requests *r);
+
+#endif
