@@ -7,6 +7,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/meminfo.h"
+#include "query/answer.h"
 #include "server/api.h"
 #include "server/front.h"
 #include "server/request_gate.h"
@@ -128,6 +129,19 @@ static void put_store(struct buf *out, bool *first, const struct store_stats *s)
     put_number(out, first, "diskBytes", s->disk_bytes);
 }
 
+/* The questions that this server answers, so that a page asks no others. */
+static void put_questions(struct buf *out, bool *first)
+{
+    json_put_key(out, first, "questions");
+    buf_putc(out, '[');
+    for (const struct question *q = questions; q->name; q++) {
+        if (q != questions)
+            buf_putc(out, ',');
+        json_put_str(out, str_from(q->name));
+    }
+    buf_putc(out, ']');
+}
+
 static int run_status(struct call *c, struct err *e)
 {
     const struct front_options *o = front_options(c->front);
@@ -154,6 +168,7 @@ static int run_status(struct call *c, struct err *e)
         json_put_key(&c->out, &first, "problem");
         json_put_str(&c->out, str_from(s.problem));
     }
+    put_questions(&c->out, &first);
     if (o->ui)
         ui_info_json(o->ui, &c->out);
     buf_puts(&c->out, "}\n");

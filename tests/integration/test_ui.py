@@ -55,7 +55,7 @@ def server(tmp_path_factory):
     s.stop()
 
 
-@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "hostile", "states"])
+@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "pages", "hostile", "states"])
 def test_suite(server, suite):
     run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place),
         otlp=str(server.place / "export.otlp"))
@@ -64,6 +64,40 @@ def test_suite(server, suite):
         names = [taken.dictionary.string_table[f.name_strindex] for f in taken.dictionary.function_table]
         assert "example.com/shop/cart.encode" in names and "walk" not in names, names
         assert sum(sum(s.values) for r in taken.resource_profiles for c in r.scope_profiles for p in c.profiles for s in p.samples) > 0
+
+
+BURN = """#include <time.h>
+
+__attribute__((noinline)) unsigned burn(unsigned n)
+{
+    unsigned x = 1;
+    for (unsigned i = 0; i < n; i++) x = x * 3 + i;
+    return x;
+}
+
+int main(void)
+{
+    unsigned sum = 0;
+    while (clock() < CLOCKS_PER_SEC)
+        sum += burn(1000000);
+    return sum == 1;
+}
+"""
+
+
+def test_source_lines(tmp_path):
+    """A program with debug information, profiled by wick run, with its source in a directory of the configuration."""
+    (tmp_path / "burn.c").write_text(BURN)
+    subprocess.run(["cc", "-g", "-O0", "-o", "burn", str(tmp_path / "burn.c")], cwd=tmp_path, check=True)
+    (tmp_path / "wick.yaml").write_text(f"source:\n  - prefix: {tmp_path}/\n    dir: {tmp_path}\n")
+    s = Server(tmp_path, "--config", str(tmp_path / "wick.yaml"), "--no-agent")
+    try:
+        done = subprocess.run([WICK, "run", "-t", "cpu", "--export", "http://" + s.grpc, "--", "./burn"], cwd=tmp_path, timeout=60, capture_output=True,
+                              text=True, env={**os.environ, "OTEL_SERVICE_NAME": "burner"})
+        assert done.returncode == 0, done.stderr
+        run("source", url=s.url, service="burner", file=str(tmp_path / "burn.c"), line=6)
+    finally:
+        s.stop()
 
 
 @pytest.mark.slow

@@ -11,16 +11,19 @@ import {paused, setPaused} from "./lib/live.js";
 import {catchLinks, go, route} from "./lib/url.js";
 import {helpOpen, Shell} from "./parts/shell.js";
 import {Box} from "./parts/states.js";
+import {Alerts} from "./views/alerts.js";
 import {Compare} from "./views/compare.js";
 import {Explore} from "./views/explore.js";
+import {FunctionPage} from "./views/function.js";
 import {Home} from "./views/home.js";
 import {Login} from "./views/login.js";
 import {Senders} from "./views/senders.js";
 import {Services} from "./views/services.js";
+import {Spans} from "./views/spans.js";
 import {Start} from "./views/start.js";
 
-const views = {"": Home, home: Home, start: Start, services: Services, explore: Explore, flamegraph: Home, compare: Compare, senders: Senders, sources: Senders, login: Login};
-const titles = {services: "Services", explore: "Explore", compare: "Compare", senders: "Sources", sources: "Sources", start: "Start", login: "Log in"};
+const views = {"": Home, home: Home, start: Start, services: Services, explore: Explore, flamegraph: Home, compare: Compare, function: FunctionPage, spans: Spans, alerts: Alerts, senders: Senders, sources: Senders, login: Login};
+const titles = {services: "Services", explore: "Explore", compare: "Compare", function: "Function", spans: "Spans", alerts: "Alerts", senders: "Sources", sources: "Sources", start: "Start", login: "Log in"};
 
 function App() {
     const {path} = route.value;

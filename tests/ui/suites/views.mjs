@@ -3,7 +3,6 @@
 import {drawn, headFits, ok, settled} from "../lib.mjs";
 
 const views = {
-    home: {path: "", seen: "checkout 1.5.0"},
     services: {path: "services", seen: "checkout"},
     explore: {path: "explore?query=cpu{service.name%3D%22checkout%22}", seen: "checkout", flame: true},
     table: {path: "explore?view=table", seen: "mallocgc"},

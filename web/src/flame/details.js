@@ -8,7 +8,7 @@ import {amount, cost, digitsOf, number, percent, rate, samplesOf, samplesText} f
 import {follow} from "../parts/menu.js";
 
 // Rows of [label, value] about a node.
-function facts(l, i, cover, diff) {
+function facts(l, i, {cover, diff, inverted}) {
     const {tree} = l;
     const {unit, type} = tree;
     if (tree.columns > 1) return changes(tree.total[0][i], tree.total[1][i], diff ?? comparison({mode: "share", unit, type, whole: [tree.total[0][0], tree.total[1][0]]}));
@@ -16,7 +16,7 @@ function facts(l, i, cover, diff) {
     const own = samplesOf(tree.self[0][i], unit, cover?.rate);
     const r = rate(t[i], unit, type, cover?.ns, digits);
     return [["total", `${percent(t[i] / whole, undefined, digits)} · ${amount(t[i], unit, type, digits)}${r ? ` · ${r}` : ""}`],
-        ["self", `${percent(tree.self[0][i] / whole, undefined, digitsOf(own))} · ${amount(tree.self[0][i], unit, type, digitsOf(own))}`],
+        ...(inverted ? [] : [["self", `${percent(tree.self[0][i] / whole, undefined, digitsOf(own))} · ${amount(tree.self[0][i], unit, type, digitsOf(own))}`]]),
         ...(n === undefined ? [] : [["samples", `${number(Math.round(n))} at ${cover.rates.join("–")} Hz`]])];
 }
 
@@ -32,7 +32,7 @@ function place(frames, f) {
     return [file && file + (line ? ":" + line : ""), map].filter(Boolean).join(" · ");
 }
 
-export function Tooltip({hover, l, cover, diff, rootName}) {
+export function Tooltip({hover, l, cover, diff, inverted, rootName}) {
     const el = useRef();
     const h = hover.value;
     useLayoutEffect(() => {
@@ -52,12 +52,12 @@ export function Tooltip({hover, l, cover, diff, rootName}) {
         <b>${i ? tree.name(i) : rootName ?? "all"}</b>
         ${badge && html` <span class="badge">${badge}</span>`}${i && tree.frames.inlined(f) ? html` <span class="badge">inlined</span>` : ""}
         ${i ? html`<div class="muted path">${place(tree.frames, f)}</div>` : ""}
-        <dl>${facts(l, i, cover, diff).map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>
+        <dl>${facts(l, i, {cover, diff, inverted}).map(([k, v]) => html`<dt>${k}</dt><dd>${v}</dd>`)}</dl>
         ${why && html`<p class="why">${why.why}</p>`}
     </div>`;
 }
 
-export function Details({l, node, cover, diff, actions, zoomed, rootName, price, onReset}) {
+export function Details({l, node, cover, diff, inverted, actions, zoomed, rootName, price, onReset}) {
     const {tree} = l, f = tree.frame[node];
     const list = node && actions && !tree.isFolded(node) ? actions(node, tree).filter((a) => a.bar) : [];
     const why = node && !tree.isFolded(node) ? whyUnnamed(tree.frames, f) : null;
@@ -65,7 +65,7 @@ export function Details({l, node, cover, diff, actions, zoomed, rootName, price,
     return html`<div class="details">
         <span class="details-name" title=${node ? tree.name(node) : ""}>${node ? tree.name(node) : rootName ?? "all"}</span>
         ${node && !tree.isFolded(node) && kindBadge(tree.frames, f) ? html`<span class="badge">${kindBadge(tree.frames, f)}</span>` : ""}
-        <span class="num details-facts">${facts(l, node, cover, diff).map(([k, v]) => html`<span><i>${k}</i> ${v}</span>`)}${money && html`<span><i>cost</i> ${money}</span>`}</span>
+        <span class="num details-facts">${facts(l, node, {cover, diff, inverted}).map(([k, v]) => html`<span><i>${k}</i> ${v}</span>`)}${money && html`<span><i>cost</i> ${money}</span>`}</span>
         ${why && html`<span class="why" title=${why.why + (why.fix ? " Fix: " + why.fix : "")}>no name: ${why.why}${why.fix ? html` <code>${why.fix}</code>` : ""}</span>`}
         <span class="grow"></span>
         ${list.map((a) => a.href ? html`<a class="button small" href=${a.href} onClick=${follow(a)} ...${a.out ? {target: "_blank", rel: "noopener noreferrer"} : {}}>${a.label}</a>`

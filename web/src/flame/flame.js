@@ -42,7 +42,7 @@ const shares = ({unit, type, total}) => comparison({mode: "share", unit, type, w
 
 // tree; by ("package", "mapping", "diff"), order, diff (comparison() of two columns), flip; search (text); zoom (array of
 // names) with onZoom(names); cover ({ns, rate}), rootName; actions(node, tree): entries of the menu; selected: a function
-// whose widest frame gets the focus; onFound({share, count}); label.
+// whose widest frame gets the focus; inverted: callers, where a frame has no time of its own; onFound({share, count}); label.
 export function Flame(props) {
     const {tree, by = "package", order = "value", diff, flip = false, search = "", zoom = [], onZoom, actions} = props;
     const theme = themeOf();
@@ -129,8 +129,8 @@ export function Flame(props) {
             <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} />
         </div>
         <span id=${id + "-help"} class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
-        <${Tooltip} hover=${hover} l=${l} cover=${props.cover} diff=${diff} rootName=${props.rootName} />
-        <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} cover=${props.cover} diff=${diff} actions=${actions} zoomed=${target}
+        <${Tooltip} hover=${hover} l=${l} cover=${props.cover} diff=${diff} inverted=${props.inverted} rootName=${props.rootName} />
+        <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} cover=${props.cover} diff=${diff} inverted=${props.inverted} actions=${actions} zoomed=${target}
             rootName=${props.rootName} price=${props.price} onReset=${() => zoomTo(0)} />
     </div>`;
 }

@@ -19,17 +19,29 @@ export function complete(data, live) {
     return Math.max(0, Math.min(n, Math.floor((Date.now() * 1e6 - Number(data.interval ?? 0) - ARRIVAL - from) / step)));
 }
 
+// Steps without a profile of a series that sends less often than the chart has steps are no gaps: they become undefined, which
+// the line crosses. Null is a gap: nothing came for longer than usual.
+export function bridged(values) {
+    const at = values.flatMap((v, i) => (v == null ? [] : [i])), apart = at.slice(1).map((k, i) => k - at[i]).sort((a, b) => a - b);
+    const usual = apart[apart.length >> 1] ?? 1;
+    if (usual < 2) return values;
+    const out = values.slice();
+    for (let k = 1; k < at.length; k++) if (at[k] - at[k - 1] <= usual * 1.5) out.fill(undefined, at[k - 1] + 1, at[k]);
+    return out;
+}
+
 export function columns(data, live = false) {
     const step = Number(data.step), from = Number(data.from) / 1e9;
     const n = complete(data, live);
     const times = Array.from({length: n}, (_, i) => from + (i * step) / 1e9);
-    return [times, ...data.series.map((s) => s.values.slice(0, n).map((v, i) => perStep(v, data.unit, data.type, s.coverage[i])))];
+    return [times, ...data.series.map((s) => bridged(s.values.slice(0, n).map((v, i) => perStep(v, data.unit, data.type, s.coverage[i]))))];
 }
 
 // A point between two gaps has no line: it is drawn as a dot.
 function lonely(u, i) {
-    const v = u.data[i];
-    return v.some((y, k) => y != null && v[k - 1] == null && v[k + 1] == null) ? v.map((y, k) => (y != null && v[k - 1] == null && v[k + 1] == null ? k : -1)).filter((k) => k >= 0) : false;
+    const v = u.data[i], alone = (k) => v[k] != null && (k === 0 || v[k - 1] === null) && (k === v.length - 1 || v[k + 1] === null);
+    const found = v.flatMap((y, k) => (alone(k) ? [k] : []));
+    return found.length ? found : false;
 }
 
 function options({data, names, theme, width, height, onBrush, onPick, marks, colorAt}) {
@@ -133,7 +145,8 @@ function showTip(u, tip, data, names, theme) {
 }
 
 // A small line without axes. values: numbers, or null where there is a gap.
-export function Spark({values, width = 120, height = 26, label, color = 0}) {
+// top: the value at the upper edge; the largest one unless given.
+export function Spark({values, width = 120, height = 26, label, color = 0, top: scale = 0}) {
     const el = useRef();
     const theme = themeOf();
     useEffect(() => {
@@ -143,7 +156,7 @@ export function Spark({values, width = 120, height = 26, label, color = 0}) {
         const x = c.getContext("2d");
         x.scale(r, r);
         x.clearRect(0, 0, width, height);
-        const n = values.length, top = Math.max(...values.map((v) => v ?? 0), 1e-12);
+        const n = values.length, top = scale || Math.max(...values.map((v) => v ?? 0), 1e-12);
         if (n < 2) return;
         x.strokeStyle = seriesColor(color, theme);
         x.fillStyle = seriesColor(color, theme) + "1c";
@@ -153,15 +166,16 @@ export function Spark({values, width = 120, height = 26, label, color = 0}) {
         for (let i = 0; i < n; i++) {
             if (values[i] == null) continue;
             const first = i;
+            let last = i;
             x.beginPath();
             x.moveTo(px(i), py(values[i]));
-            while (i + 1 < n && values[i + 1] != null) x.lineTo(px(++i), py(values[i]));
-            if (i === first) x.lineTo(px(i) + 0.01, py(values[i]));
+            for (; i + 1 < n && values[i + 1] !== null; i++) if (values[i + 1] !== undefined) x.lineTo(px((last = i + 1)), py(values[last]));
+            if (last === first) x.lineTo(px(first) + 0.01, py(values[first]));
             x.stroke();
-            x.lineTo(px(i), height);
+            x.lineTo(px(last), height);
             x.lineTo(px(first), height);
             x.fill();
         }
-    }, [values, theme, width, height]);
+    }, [values, theme, width, height, scale]);
     return html`<canvas class="spark" ref=${el} style=${{width: width + "px", height: height + "px"}} role="img" aria-label=${label}></canvas>`;
 }

@@ -10,7 +10,7 @@ import {isPlumbing, kindsOf, mineBy} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
 import {rangeOf} from "../lib/time.js";
-import {patch} from "../lib/url.js";
+import {go, patch} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
 import {useStatus} from "./shell.js";
@@ -113,6 +113,7 @@ export function frameActions(node, t, params, status, service) {
     const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: joinPath(t.path(node))})}];
     if (name) {
         list.push({label: "Callers and callees", bar: true, run: () => patch({view: "sandwich", fn: name, zoom: ""})},
+            {label: "Page of this function", bar: true, run: () => go("function", {fn: name, query: params.query, from: params.from, to: params.to})},
             {label: "Source lines", bar: true, run: () => patch({view: "source", fn: name, file, zoom: ""})}, "-",
             {label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
             {label: "Exclude stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},

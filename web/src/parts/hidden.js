@@ -13,8 +13,8 @@ export function Hidden({notes, query, range}) {
     const data = useData(notes?.hidden ? apiUrl("series", {query, from: range.from, to: range.to, group_by: label}) : null).data;
     const all = data ? sum(data.series.map((s) => sum(s.values))) : 0;
     if (!all) return null;
-    return data.series.filter((s) => s.labels[label]).map((s) => html`<span class="more" key=${s.labels[label]}
-        title="Stacks of these processes have only the native functions of the interpreter.">${percent(sum(s.values) / all)} of CPU is in ${s.labels[label]}, whose functions are not shown</span> `);
+    return data.series.filter((s) => s.labels[label] && sum(s.values) / all >= 0.005).map((s) => html`<span class="more" key=${s.labels[label]}
+        title="Stacks of these processes have only the native functions of the interpreter.">· ${percent(sum(s.values) / all)} of CPU is in ${s.labels[label]}, whose functions are not shown</span> `);
 }
 
 // Who sent profiles of a type: the scope and the library of one of them, as OTLP names them.
@@ -34,7 +34,7 @@ export function Also({notes, query, range}) {
     const both = useData(key, {via: key ? () => Promise.all([senderOf("cpu", query, range), senderOf("cpu_also", query, range)]) : null}).data;
     if (!notes?.also) return null;
     const [shown, other] = both ?? [];
-    return html`<span class="muted" title="Two sources sent CPU time of the same processes. It is counted once: the source with spans is shown if there is one, otherwise the first.">${shown
+    return html`<span class="muted" title="Two sources sent CPU time of the same processes. It is counted once: the source with spans is shown if there is one, otherwise the first.">· ${shown
         ? `shown: what ${shown} sent; ${other && other !== shown ? other : "a second source"} sent some of it as well` : "counted once: a second source sends some of it as well"}${" "}
         <a href=${href("explore", {query: printSelector({...parseSelector(query), type: "cpu_also"}), from: range.from, to: range.to === "now" ? "" : range.to})}>show the other</a></span>`;
 }

@@ -96,7 +96,8 @@ export function RegressionCard({deploy, status}) {
     const q = useMemo(() => sidesOf(deploy), [now.version, now.since, now.service]);
     const top = useData(apiUrl("top", {...q, sort: "delta", limit: 40}));
     const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}));
-    const verdict = null;
+    const judged = (status?.questions ?? []).includes("verdict");
+    const verdict = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null).data;
     const link = href("compare", q);
     const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
     if (!top.data || !flame.data) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;

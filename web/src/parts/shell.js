@@ -79,7 +79,7 @@ export function Shell({children}) {
         document.documentElement.dataset.theme = themeOf();
     });
     themeOf();
-    const here = files ? (r.path === "compare" || (status.data.files.length > 1 && r.path !== "explore") ? "compare" : "explore") : {home: "", start: "", sources: "senders", function: "explore"}[r.path] ?? r.path;
+    const here = files ? (r.path === "compare" || (status.data.files.length > 1 && r.path !== "explore") ? "compare" : "explore") : {home: "", start: "", sources: "senders", function: "explore", spans: "explore", alerts: ""}[r.path] ?? r.path;
     const nav = files ? [["explore", "Explore"], ...((status.data.files?.length ?? 0) > 1 ? [["compare", "Compare"]] : [])] : status.data || status.error ? places : [];
     return html`
         <a class="skip" href="#main">Skip to the content</a>

@@ -16,20 +16,23 @@ import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {Chart} from "../parts/chart.js";
 import {drawKeys, DrawOptions, Filters} from "../parts/filters.js";
 import {Also, Hidden} from "../parts/hidden.js";
+import {canExplain, Explain} from "../parts/explain.js";
 import {LiveState} from "../parts/livestate.js";
 import {SearchBox} from "../parts/search.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {Choice, Drop} from "../parts/menu.js";
 import {useParams, useStatus} from "../parts/shell.js";
 import {Box, Loaded, Loading, Wrong} from "../parts/states.js";
+import {Breakdown} from "./breakdown.js";
 import {CallGraph} from "./callgraph.js";
 import {Profiles} from "./profiles.js";
 import {Sandwich} from "./sandwich.js";
 import {Source} from "./source.js";
+import {hasSpans} from "./spans.js";
 import {TopTable} from "./toptable.js";
 
 export const views = [["flame", "Flame graph", "1"], ["table", "Table", "2"], ["both", "Both", "3"], ["graph", "Call graph", "4"],
-    ["sandwich", "Callers", "5"], ["source", "Source", "6"], ["profiles", "Profiles", "7"]];
+    ["sandwich", "Callers", "5"], ["source", "Source", "6"], ["profiles", "Profiles", "7"], ["labels", "Labels", "8"]];
 const NODES = 20000;
 
 // The parameters of every request about this selection.
@@ -68,6 +71,7 @@ function Page({p}) {
             <${GroupBy} p=${p} q=${q} range=${range} />`}
             <span class="grow"></span>
             ${files ? "" : html`<${LiveState} range=${range} /><${TimePicker} range=${range} onPick=${(r) => patch({...r, zoom: "", profile: ""})} />
+            ${hasSpans() && html`<a class="button" href=${href("spans", {service: valueOf(q.query, "service.name"), from: p.from, to: p.to})} title="Latency of spans, and what slow ones do">Spans</a>`}
             <a class="button" href=${compareLink(q, range)} title="Compare with the time just before">Compare</a>`}
             <${Drop} label="Export" items=${() => exportItems(q, () => document.querySelector(".flame-box") && savePng(document.querySelector(".flame-box").wickEngine, pictureTitle(q, range)))} />
         </div>
@@ -128,27 +132,29 @@ function Pane({p, q, range, view}) {
     const group = view === "graph" ? "" : groupOf(p, q);
     const tree = useTree(needTree ? {...q, by: "filefunction", max_nodes: p.nodes ?? NODES, group_by: group} : null, view === "graph" ? "" : p.zoom, {live: range.live});
     const [found, setFound] = useState(null);
-    const status = useStatus().data;
+    const status = useStatus().data, explains = canExplain() && !p.timeless, explaining = explains && view === "flame" && p.explain === "1";
     const cover = tree.cover;
     const t = tree.whole ?? tree.data;
     return html`<div class="toolbar">
-            <${Choice} label="view" value=${view} options=${p.timeless ? views.filter(([v]) => v !== "profiles") : views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
+            <${Choice} label="view" value=${view} options=${p.timeless ? views.filter(([v]) => v !== "profiles" && v !== "labels") : views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} />
             <${Filters} params=${p} />
             ${p.profile && html`<span class="chip"><span>one profile <b>${p.profile.slice(0, 8)}</b></span><button aria-label="all profiles" onClick=${() => patch({profile: ""})}>×</button></span>`}
-            <span class="grow"></span>
-            ${needTree && t && html`<span class="num total" title=${coverTitle(cover)}><${Total} t=${t} cover=${cover} status=${status} /></span>`}
+            ${needTree && t ? html`<span class="num total fill" title=${coverTitle(cover)}><${Total} t=${t} cover=${cover} status=${status} /></span>` : html`<span class="grow"></span>`}
+            ${explains && view === "flame" && html`<button aria-pressed=${String(explaining)} title="What stands out in this selection" onClick=${() => patch({explain: explaining ? "" : "1"})}>Explain</button>`}
             ${needTree && view !== "graph" && html`<${DrawOptions} params=${p} />`}
         </div>
         <div class=${"pane pane-" + view}>${view === "profiles" ? html`<${Profiles} p=${p} q=${q} range=${range} />`
         : view === "sandwich" ? html`<${Sandwich} p=${p} q=${q} range=${range} />`
         : view === "source" ? html`<${Source} p=${p} q=${q} range=${range} />`
+        : view === "labels" ? html`<${Breakdown} p=${p} q=${q} range=${range} />`
         : view === "table" ? html`<${TopTable} p=${p} q=${q} range=${range} />`
         : html`<${Loaded} of=${tree} what="profiles" empty=${(d) => !(d.total[0][0] > 0)} nothing=${html`<${Nothing} p=${p} q=${q} range=${range} />`}>
             ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} />`
-            : html`<div class=${view === "both" ? "split" : "whole"}>
+            : html`<div class=${view === "both" ? "split" : explaining ? "explained" : "whole"}>
                 ${view === "both" && html`<${TopTable} p=${p} q=${q} range=${range} narrow />`}
-                <${FlamePane} tree=${data} params=${p} cover=${cover} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} /></div>`}<//>`}
+                <${FlamePane} tree=${data} params=${p} cover=${cover} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} />
+                ${explaining && html`<${Explain} p=${p} q=${q} />`}</div>`}<//>`}
         </div>`;
 }
 

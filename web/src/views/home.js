@@ -7,6 +7,8 @@ import {isDeploy} from "../lib/names.js";
 import {useStatus} from "../parts/shell.js";
 import {deploysOf, RegressionCard} from "../parts/regression.js";
 import {Failed, Loading} from "../parts/states.js";
+import {href} from "../lib/url.js";
+import {AlertList} from "./alerts.js";
 import {Compare} from "./compare.js";
 import {Explore} from "./explore.js";
 import {Services} from "./services.js";
@@ -18,13 +20,16 @@ export function Home() {
     const status = useStatus();
     const server = status.data && status.data.mode !== "files";
     const services = useData(server ? apiUrl("services", {from: "now-1d"}) : null);
+    const alerts = useData(server ? apiUrl("alerts") : null, {live: true});
     const deploys = useData(server ? apiUrl("deploys", {query: "cpu", from: "now-1d"}) : null);
     if (status.error && !status.data) return html`<${Failed} error=${status.error} reload=${status.reload} />`;
     if (status.data?.mode === "files") return status.data.files.length > 1 ? html`<${Compare} />` : html`<${Explore} />`;
     if (services.error && !services.data) return html`<${Failed} error=${services.error} reload=${services.reload} />`;
-    if (!services.data || !(deploys.data || deploys.error)) return html`<${Loading} what="services" />`;
+    if (!services.data || !(deploys.data || deploys.error) || !(alerts.data || alerts.error)) return html`<${Loading} what="services" />`;
     if (!services.data.length) return html`<${Start} />`;
     const cards = deploysOf(deploys.data?.deploys ?? [], isDeploy).slice(0, CARDS);
-    return html`${cards.length ? html`<section class="regressions" aria-label="latest deploys">${cards.map((d) => html`<${RegressionCard} key=${d.now.service + d.now.version + d.now.since} deploy=${d} status=${status.data} />`)}</section>` : ""}
+    const firing = (alerts.data?.alerts ?? []).filter((a) => a.state === "firing");
+    return html`${firing.length ? html`<section class="panel firing" aria-label="alerts"><h2>Firing <a class="small-link" href=${href("alerts")}>all alerts</a></h2><${AlertList} alerts=${firing.slice(0, 5)} /></section>` : ""}
+        ${cards.length ? html`<section class="regressions" aria-label="latest deploys">${cards.map((d) => html`<${RegressionCard} key=${d.now.service + d.now.version + d.now.since} deploy=${d} status=${status.data} />`)}</section>` : ""}
         <${Services} />`;
 }

@@ -23,7 +23,8 @@ export function FunctionPicker({p, top}) {
 
 const rateOf = (answer) => ({rate: [answer?.rate ?? 0].flat()[0], rates: [answer?.rate ?? 0].flat()});
 
-export function Sandwich({p, q, range}) {
+// bare: without the field to choose a function.
+export function Sandwich({p, q, range, bare = false}) {
     const status = useStatus().data;
     const data = useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null, {live: range.live});
     const trees = useMemo(() => data.data && {callers: treeOfJson(data.data.callers), callees: treeOfJson(data.data.callees)}, [data.data]);
@@ -39,9 +40,9 @@ export function Sandwich({p, q, range}) {
         const t = trees.callees, v = t.total[0][0], self = t.self[0][0], n = samplesOf(v, t.unit, cover.rate), d = digitsOf(n);
         body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type, d)} ${cover.ns ? html` · ${rate(v, t.unit, t.type, cover.ns, d)}` : ""} · self ${amount(self, t.unit, t.type, digitsOf(samplesOf(self, t.unit, cover.rate)))}${top.data?.total ? html` · ${percent(v / top.data.total, undefined, d)} of all` : ""}${n !== undefined ? ` · ${samplesText(n)} at ${cover.rates.join("–")} Hz` : ""}</p>
         <div class="sandwich">
-            <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callers" rootName=${p.fn} /></section>
+            <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callers" inverted rootName=${p.fn} /></section>
             <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callees" rootName=${p.fn} /></section>
         </div>`;
     }
-    return html`<div class="column"><${FunctionPicker} p=${p} top=${top} />${body}</div>`;
+    return html`<div class="column">${!bare && html`<${FunctionPicker} p=${p} top=${top} />`}${body}</div>`;
 }

@@ -11,7 +11,7 @@ import {rangeOf, seconds, settledNow, timeProblem} from "../lib/time.js";
 import {amount, clock, cost, digitsOf, percent, perStep, rate, samplesOf} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {TimePicker, useTypes} from "../parts/bar.js";
-import {complete, Spark} from "../parts/chart.js";
+import {bridged, complete, Spark} from "../parts/chart.js";
 import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded, Loading, Wrong} from "../parts/states.js";
@@ -28,14 +28,14 @@ function byService(data, live) {
     const n = complete(data, live);
     for (const s of data.series) {
         const name = s.labels["service.name"] ?? "";
-        const values = s.values.slice(0, n).map((v, i) => perStep(v, data.unit, data.type, s.coverage[i]));
+        const values = bridged(s.values.slice(0, n).map((v, i) => perStep(v, data.unit, data.type, s.coverage[i])));
         out.set(name, {values, total: sum(s.values), ns: sum(s.coverage), seen: s.values.filter((v) => v > 0).length});
     }
     return out;
 }
 
 // Programs of the system and shells, whatever else is known about them.
-const system = /^(kworker|ksoftirqd|kcompactd|kswapd|rcu_|migration|systemd(-\w+)?$|init$|dbus-(daemon|broker)|sshd?$|cron$|agetty|login$|bash$|sh$|dash$|zsh$|sudo$|apt(-get)?$|dpkg|ps$|ls$|grep$|sed$|awk$|cat$|find$|git$|make$|ninja$|cc1(plus)?$|gcc$|g\+\+$|as$|ld$|clang|rg$|top$|udevd|polkitd|rsyslogd|unknown_service$)/;
+const system = /^(kernel$|kworker|ksoftirqd|kcompactd|kswapd|rcu_|migration|systemd(-\w+)?$|init$|dbus-(daemon|broker)|sshd?$|cron$|agetty|login$|bash$|sh$|dash$|zsh$|sudo$|apt(-get)?$|dpkg|ps$|ls$|grep$|sed$|awk$|cat$|find$|git$|make$|ninja$|cc1(plus)?$|gcc$|g\+\+$|as$|ld$|clang|rg$|top$|udevd|polkitd|rsyslogd|unknown_service$)/;
 
 // A service is what keeps running: seen in a good part of the time that any program was seen. What an SDK, a container or a
 // pod has given a version that is not a build id is one in any case.

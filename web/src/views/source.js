@@ -30,9 +30,10 @@ function listing(rows, text) {
     return out;
 }
 
-export function Source({p, q, range}) {
+export function Source({p, q, range, bare = false}) {
+    const top = useFunctions(q);
     const data = useData(p.fn || p.file ? apiUrl("lines", {...q, function: p.fn, file: p.fn ? undefined : p.file}) : null, {live: range.live});
-    return html`<div class="column"><${FunctionPicker} p=${p} top=${useFunctions(q)} />
+    return html`<div class="column">${!bare && html`<${FunctionPicker} p=${p} top=${top} />`}
         ${!p.fn && !p.file ? html`<${Box} title="Pick a function"><p>Choose one above, or “Source lines” in the menu of a frame.</p><//>`
         : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.some((r) => r.line)} nothing=${html`<${Box} title="No line numbers">
             <p>The profiles have no line numbers for <code>${p.fn || p.file}</code> in this range. Lines come from the sender, or from debug information: <code>wick symbols upload BINARY</code>.</p><//>`}>

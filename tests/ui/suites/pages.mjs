@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pages over one question: a function, values of a label, findings, spans, alerts, and the card of a deploy. Answers that the
+// test's profiles do not give are made here, in the form that the API has.
+import {drawn, equal, ok, param, settled} from "../lib.mjs";
+
+const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}');
+
+async function answers(page) {
+    const json = (name, value) => page.route(new RegExp(`/api/v1/${name}(\\?|$)`), (r) => r.fulfill({json: typeof value === "function" ? value() : value}));
+    await page.route(/\/api\/v1\/status/, async (r) => {
+        const a = await r.fetch(), j = await a.json();
+        await r.fulfill({response: a, json: {...j, questions: [...new Set([...j.questions, "findings", "span_names"])]}});
+    });
+    await json("findings", {findings: [{rule: "json", title: "Serialisation", sentence: "Encoding takes 39 % of the CPU time.", share: 0.39, severity: "warning", frames: [{function: "example.com/shop/cart.encode", share: 0.39}]}]});
+    await json("span_names", {count: 1, spans: [{name: "POST /checkout", service: "checkout", count: 1200, errors: 3, p50: 22e6, p95: 180e6, p99: 410e6, max: 1.2e9, total: 5.2e10}]});
+    const bounds = Array.from({length: 25}, (_, i) => 1e6 * 1.4 ** i);
+    await json("span_heatmap", () => ({from: String(BigInt(Date.now() - 3600e3) * 1000000n), step: "60000000000", count: 1200, errors: 3, bounds,
+        counts: Array.from({length: 60}, (_, s) => bounds.slice(1).map((_, k) => Math.round(60 * Math.exp(-((k - 8) ** 2) / 4) + (s > 40 ? 25 * Math.exp(-((k - 16) ** 2) / 3) : 0))))}));
+    page.spanFlames = [];
+    await page.route(/\/api\/v1\/flame\?.*span_name/, (r) => {
+        page.spanFlames.push(new URL(r.request().url()).searchParams);
+        const diff = page.spanFlames.at(-1).has("against") ? `&base_${checkout}&base_from=now-2h` : "";
+        return r.continue({url: r.request().url().replace(/flame\?.*/, `flame?${checkout}&from=now-2h&format=binary&by=filefunction${diff}`)});
+    });
+    await json("alerts", () => ({now: new Date().toISOString(), interval: 60, url: "", rules: [{name: "encode", type: "threshold", selector: "cpu", function: "cart.encode", for: "10m", state: "firing", evaluated: new Date().toISOString(), milliseconds: 1, error: ""}],
+        alerts: [{rule: "encode", type: "threshold", state: "firing", service: "checkout", function: "cart.encode", since: new Date(Date.now() - 300e3).toISOString(), value: 0.39, limit: 0.2, unit: "share", summary: "cart.encode of checkout takes 39 % of the CPU time.", url: "https://elsewhere.example/compare?query=cpu", delivery_error: ""}], targets: [], recording: []}));
+    await json("alerts/rule", {yaml: "alerts:\n  rules:\n    - name: encode\n"});
+}
+
+export default async function (t) {
+    const page = await t.page();
+    await answers(page);
+    await t.check("home: the card says what the deploy changed, where, and what it saves; alerts that fire are above", async () => {
+        await page.goto(t.url + "/home");
+        const card = page.locator(".regression").first();
+        await card.getByText("since").first().waitFor();
+        await page.waitForFunction(() => document.querySelectorAll(".regression canvas").length === 2);
+        const text = (await card.innerText()).replace(/\s+/g, " ");
+        ok(/checkout 1\.5\.0 uses 25 % less CPU since \d\d:\d\d/.test(text) && /0\.24 cores → 0\.18 cores \(−25 % ± [\d.]+ %\)/.test(text) && /of it is sort\.Slice, slice\.go:30/.test(text) && /\$\d+\/year less/.test(text), text);
+        ok((await page.locator(".firing").innerText()).includes("cart.encode of checkout takes 39 %"), "alerts");
+        const link = new URL(await card.getByRole("link", {name: "Compare"}).getAttribute("href"), page.url());
+        ok(/^\d+$/.test(link.searchParams.get("from")) && link.searchParams.get("base_query").includes("1.4.0"), link.href);
+    });
+    await settled(page);
+    await t.shot(page, "home");
+    await t.axe(page, "home");
+    await t.clean(page, "home");
+    await t.check("the page of a function: cost, trend by version, callers, lines, and a rule for an alert", async () => {
+        await page.goto(`${t.url}/function?fn=example.com%2Fshop%2Fcart.encode&${checkout}&from=now-2h`);
+        await page.waitForFunction(() => /func encode\(\)/.test(document.body.innerText) && document.querySelectorAll(".flame-box").length === 2);
+        const text = (await page.locator("#main").innerText()).replace(/\s+/g, " ");
+        ok(/samples at 100 Hz/.test(text) && /rank \d+ of \d+/.test(text) && /1\.4\.0 (first seen|seen for)/.test(text) && /1\.5\.0 first seen/.test(text), text.slice(0, 900));
+        await page.getByRole("button", {name: "Alert on this"}).click();
+        await page.getByRole("dialog").getByText("- name: encode").waitFor();
+        await page.getByRole("dialog").getByRole("button", {name: "Close"}).click();
+    });
+    await t.shot(page, "function");
+    await t.axe(page, "function");
+    await t.check("labels: a chart per value, two are compared", async () => {
+        await page.goto(`${t.url}/explore?view=labels&${checkout}&from=now-2h&by=service.version`);
+        await page.getByRole("checkbox", {name: "compare 1.4.0"}).check();
+        await page.getByRole("checkbox", {name: "compare 1.5.0"}).check();
+        await page.getByRole("link", {name: "Compare 1.4.0 with 1.5.0"}).click();
+        await drawn(page);
+        ok(param(page, "base_query").includes("1.4.0") && param(page, "query").includes("1.5.0"), page.url());
+    });
+    await t.check("Explain: a finding leads to its frame", async () => {
+        await page.goto(`${t.url}/explore?${checkout}&from=now-2h`);
+        await drawn(page);
+        await page.getByRole("button", {name: "Explain"}).click();
+        await page.getByText("Encoding takes 39 % of the CPU time.").waitFor();
+        await page.getByRole("button", {name: /cart\.encode/}).click();
+        await page.waitForFunction(() => document.querySelector(".details-name")?.innerText === "example.com/shop/cart.encode");
+    });
+    await t.axe(page, "explain");
+    await t.check("spans: a name, its heat map, and what a dragged part did differently", async () => {
+        await page.goto(`${t.url}/spans`);
+        await page.locator("tbody tr", {hasText: "POST /checkout"}).click();
+        const map = page.locator(".heatmap canvas");
+        await map.waitFor();
+        await drawn(page);
+        const box = await map.boundingBox(), x = (s) => box.x + 64 + ((box.width - 64) * (s + 0.5)) / 60, y = (r) => box.y + 202 * (1 - (r + 0.5) / 24);
+        const before = page.spanFlames.length;
+        await page.mouse.move(x(42), y(14));
+        await page.mouse.down();
+        await page.mouse.move(x(58), y(19), {steps: 4});
+        await page.mouse.up();
+        await page.waitForFunction(() => document.querySelector(".flame-box")?.wickEngine.layout.tree.columns === 2);
+        equal(param(page, "sel"), "42-58_14-19");
+        const asked = page.spanFlames.slice(before).at(-1);
+        equal([asked.get("against"), asked.get("min_duration"), asked.get("max_duration")], ["rest", `${Math.round(1e6 * 1.4 ** 14)}ns`, `${Math.round(1e6 * 1.4 ** 20)}ns`]);
+        equal(Number(BigInt(asked.get("span_to")) - BigInt(asked.get("span_from"))), 17 * 60e9, "17 steps of a minute");
+        ok((await page.locator(".toolbar .total").innerText()).includes("against all others of this name"), "what is shown is said");
+    });
+    await settled(page);
+    await t.shot(page, "spans");
+    await t.axe(page, "spans");
+    await t.check("alerts: what fires, with a link that stays on this server", async () => {
+        await page.goto(`${t.url}/alerts`);
+        const link = page.getByRole("link", {name: /takes 39 %/});
+        await link.waitFor();
+        equal(await link.getAttribute("href"), "/compare?query=cpu");
+    });
+    await t.axe(page, "alerts");
+    await t.clean(page, "pages");
+}

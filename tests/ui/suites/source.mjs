@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// Source lines of a program that was compiled with -g and ran under `wick run`: t.file has them, t.line is the hot one.
+import {drawn, equal, ok} from "../lib.mjs";
+
+export default async function (t) {
+    const page = await t.page();
+    await t.check("from the flame graph to the line that takes the time", async () => {
+        await page.goto(`${t.url}/explore?query=${encodeURIComponent(`cpu{service.name="${t.service}"}`)}`);
+        await drawn(page);
+        await page.evaluate(() => {
+            const e = document.querySelector(".flame-box").wickEngine, {tree, w} = e.layout;
+            let best = 0;
+            for (let i = 1; i < tree.n; i++) if (tree.name(i) === "burn" && (!best || w[i] > w[best])) best = i;
+            e.setFocus(best);
+        });
+        await page.locator(".details").getByRole("button", {name: "Source lines"}).click();
+        await page.locator(".code").first().waitFor();
+        ok((await page.locator(".source h2").first().innerText()).startsWith(t.file), "the file that was asked for comes first");
+        const rows = await page.locator(".code").first().locator("tbody tr").evaluateAll((list) => list.map((r) => [...r.cells].map((c) => c.innerText)));
+        const share = (r) => parseFloat(r[2]) || 0, hottest = rows.reduce((a, b) => (share(b) > share(a) ? b : a));
+        equal(Number(hottest[3]), t.line, JSON.stringify(rows.filter(share)));
+        ok(hottest[4].includes("x = x * 3 + i"), hottest[4]);
+        const words = await page.locator(".code .code-k").allInnerTexts();
+        ok(words.includes("for") && words.includes("unsigned"), `coloured: ${words}`);
+    });
+    await t.shot(page, "source-lines");
+    await t.clean(page, "source lines");
+}

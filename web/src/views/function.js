@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// The page of one function: what it costs, how that developed over 30 days by version, when it was first seen, who calls it,
+// what it calls, and its lines.
+import {html} from "htm/preact";
+import {useMemo} from "preact/hooks";
+import {apiUrl, coverageOf, useData} from "../lib/api.js";
+import {seriesColor, themeOf} from "../lib/color.js";
+import {shortVersion} from "../lib/names.js";
+import {valueOf} from "../lib/selector.js";
+import {rangeOf, timeProblem} from "../lib/time.js";
+import {amount, axisTitle, clock, cost, digitsOf, percent, rate, samplesOf, samplesText} from "../lib/units.js";
+import {href, patch, route} from "../lib/url.js";
+import {urlProblem} from "../lib/wrong.js";
+import {AlertButton} from "../parts/alertbutton.js";
+import {Selector, TimePicker} from "../parts/bar.js";
+import {Chart, complete} from "../parts/chart.js";
+import {LiveState} from "../parts/livestate.js";
+import {useStatus} from "../parts/shell.js";
+import {Box, Loaded, Wrong} from "../parts/states.js";
+import {ask} from "./explore.js";
+import {FunctionPicker, Sandwich, useFunctions} from "./sandwich.js";
+import {Source} from "./source.js";
+
+export function FunctionPage() {
+    const p = route.value.params;
+    const wrong = timeProblem(p) || urlProblem(p);
+    return wrong ? html`<h1 class="sr">Function</h1><${Wrong} text=${wrong} />` : html`<${Page} p=${p} />`;
+}
+
+function Page({p}) {
+    const range = rangeOf(p), q = ask(p, range), top = useFunctions(q);
+    return html`<div class="bar"><h1 class="fn function-name" title=${p.fn}>${p.fn || "Function"}</h1><span class="grow"></span><${LiveState} range=${range} /><${TimePicker} range=${range} onPick=${(r) => patch(r)} /></div>
+        <div class="bar"><${Selector} query=${q.query} range=${range} onQuery=${(query) => patch({query})} /><span class="grow"></span>
+            ${p.fn && html`<${AlertButton} query=${q.query} fn=${p.fn} /><a class="button" href=${href("explore", {query: p.query, from: p.from, to: p.to, focus: `^${p.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`})}>Flame graph of its stacks</a>`}</div>
+        ${p.fn ? html`<div class="services"><${Facts} p=${p} q=${q} top=${top} /><${Trend} p=${p} q=${q} />
+            <section class="panel function-pane" aria-label="callers and callees"><${Sandwich} p=${p} q=${q} range=${range} bare /></section>
+            <section class="panel function-pane" aria-label="source lines"><h2>Lines</h2><${Source} p=${p} q=${q} range=${range} bare /></section></div>`
+        : html`<${FunctionPicker} p=${p} top=${top} /><${Box} title="Pick a function"><p>Choose one above.</p><//>`}`;
+}
+
+// Weight in the selection, rank, cost.
+function Facts({p, q, top}) {
+    const status = useStatus().data;
+    const d = top.data, rows = d?.rows ?? [], at = rows.findIndex((r) => r.name === p.fn), row = rows[at];
+    const cover = d && coverageOf(d), n = row && samplesOf(row.total, d.unit, cover.rate), digits = digitsOf(n);
+    const money = row && status?.pricePerCoreHour ? cost(row.total, d.type, cover.ns, status.pricePerCoreHour, status.currency) : "";
+    const one = (title, value) => html`<div><dt>${title}</dt><dd class="num">${value}</dd></div>`;
+    return html`<dl class="panel facts">${!d ? one("total", "…") : !row ? one("total", "not among the 500 largest of this selection") : html`
+        ${one("total", `${percent(row.total / d.total, undefined, digits)} · ${amount(row.total, d.unit, d.type, digits)}`)}${one("rate", rate(row.total, d.unit, d.type, cover.ns, digits))}
+        ${one("self", `${percent(row.self / d.total, undefined, digits)} · ${amount(row.self, d.unit, d.type, digits)}`)}${n !== undefined ? one("samples", `${samplesText(n)} at ${cover.rates.join("–")} Hz`) : ""}
+        ${one("rank", `${at + 1} of ${d.count}, by total`)}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
+}
+
+// As long as there are profiles, up to 30 days; by version of the service or, without one, by service.
+const spans = [["now-30d", "30 days"], ["now-1d", "a day"], ["now-2h", "2 hours"]];
+function Trend({p, q}) {
+    const service = valueOf(q.query, "service.name"), by = service ? "service.version" : "service.name";
+    const series = (from, wanted) => useData(wanted ? apiUrl("series", {query: q.query, from, function: p.fn, group_by: by}) : null);
+    const month = series("now-30d", true), day = series("now-1d", tooShort(month.data)), hours = series("now-2h", tooShort(month.data) && tooShort(day.data));
+    const at = !tooShort(month.data) ? 0 : !tooShort(day.data) ? 1 : 2, data = [month, day, hours][at];
+    const range = useMemo(() => rangeOf({from: spans[at][0]}), [data.data]);
+    return html`<section class="panel" aria-label="trend"><h2>Trend <span class="muted">${spans[at][1]}, by ${service ? "version" : "service"}</span></h2><div class="trend-box"><${Loaded} of=${data} what="the trend" empty=${(d) => !d.series.some((s) => s.values.some((v) => v > 0))} nothing=${html`<p class="muted foot">No sample of the last 30 days contains it.</p>`}>${(d) => {
+        const used = d.series.filter((s) => s.values.some((v) => v > 0)).sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 8);
+        const names = used.map((s) => (service ? shortVersion(s.labels[by] ?? "") : s.labels[by]) || "(none)");
+        return html`<${Chart} data=${{...d, series: used}} names=${names} height=${110} range=${[range.fromMs, range.toMs]} live label=${`${axisTitle(d.unit, d.type)} over ${spans[at][1]}`}
+            onBrush=${(a, b) => patch({from: String(Math.round(a / 1000)), to: String(Math.round(b / 1000))})} />
+        <p class="muted foot">${used.map((s, i) => html`<span class="trend-key" key=${names[i]}><i class="dot" style=${{background: seriesColor(i, themeOf())}}></i> ${names[i]} ${first(d, s, spans[at][1])}</span>`)}</p>`;
+    }}<//></div></section>`;
+}
+
+// Fewer than three points that are complete: a shorter range shows more.
+function tooShort(d) {
+    return !!d && new Set(d.series.flatMap((s) => s.values.slice(0, complete(d, true)).flatMap((v, i) => (v > 0 ? [i] : [])))).size < 3;
+}
+
+const sum = (a) => a.reduce((x, y) => x + y, 0);
+
+function first(d, s, span) {
+    const at = s.values.findIndex((v) => v > 0);
+    return at === 0 ? `seen for ${span} or longer` : `first seen ${clock(Number(d.from) / 1e6 + (at * Number(d.step)) / 1e6, {seconds: false})}`;
+}
