@@ -207,7 +207,8 @@ static int take_alert(struct alert_states *s, struct json *j, const struct alert
     if (!a)
         return -ENOMEM;
     read_alert(j, a, targets);
-    if (mem_failures() != failures || !a->rule || !a->tenant || !a->service || !a->function || !a->version || !a->summary || !a->link)
+    if (mem_failures() != failures || !a->rule || !a->tenant || !a->service || !a->function || !a->version ||
+        !a->summary || !a->link)
         return -ENOMEM;
     r = array_push(s->v, s->n, s->cap, ALERTS_MAX, a);
     if (r < 0)

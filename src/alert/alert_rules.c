@@ -245,7 +245,10 @@ static int compile_selector(struct alert_compile *c, const char *text, const cha
     if (str_is(s->parsed.type, "*"))
         return wrong_key(c, "selector", "must name a type, such as cpu");
     type_by_name(s->parsed.type, &s->value);
-    selector_print(&b, &s->parsed);
+    if (s->parsed.n)
+        selector_print(&b, &s->parsed);
+    else
+        buf_put_str(&b, s->parsed.type);
     s->selector = arena_cstr(&c->rules->arena, buf_str(&b));
     return s->selector && !buf_error(&b) ? 0 : -ENOMEM;
 }

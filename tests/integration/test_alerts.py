@@ -338,3 +338,45 @@ def test_check_and_the_rule_of_a_function(tmp_path, server):
         path.write_text(server.json(f"/api/v1/alerts/rule?type={kind}")["yaml"])
         assert subprocess.run([WICK, "alerts", "check", str(path)], capture_output=True).returncode == 0, path.read_text()
     assert server.get("/api/v1/alerts/rule?type=x")[0] == 400
+
+
+def minute(service, version, host, share, start):
+    """A profile of one minute in which parse has this share beside work that stays the same, with a little noise that depends on the
+    time."""
+    parse = int(8 * 10**9 * share / (1 - share) * (1 + 0.02 * ((start // 60_000_000_000 + len(host)) % 5 - 2)))
+    r = request([("main;parse", parse, False), *((f"main;work{i}", 10**9, False) for i in range(8))], service=service, start=start)
+    for k, v in (("service.version", version), ("host.name", host)):
+        r.resource_profiles[0].resource.attributes.add(key=k).value.string_value = v
+    r.resource_profiles[0].scope_profiles[0].profiles[0].duration_nano = 60 * 10**9
+    return r
+
+
+def test_drift_and_verdict(tmp_path, receiver):
+    """A version that makes a function dearer: both rules tell, with what `wick query` answers; the service that stays as it is and the
+    one without a new version raise nothing."""
+    rules = """
+    - {name: drifts, type: drift, selector: cpu, each_service: true, baseline: 1h, min_points: 2, for: 0s}
+    - {name: deploys, type: verdict}
+"""
+    s = serve(tmp_path, f"alerts:\n  interval: INTERVAL\n  webhooks: ['{receiver.url}']\n  rules:{rules}")
+    try:
+        now = time.time_ns()
+        for m in range(70, 0, -1):
+            for host in ("a", "bb", "ccc"):
+                start = now - m * 60 * 10**9
+                s.send(minute("bad", "2" if m <= 11 else "1", host, 0.35 if m <= 11 else 0.2, start))
+                s.send(minute("good", "2" if m <= 11 else "1", host, 0.2, start))
+        found = wait_for(lambda: len({a["labels"]["alertname"] for a in receiver.alerts()}) == 2 and receiver.alerts())
+        assert {(a["labels"]["alertname"], a["labels"]["service"]) for a in found} == {("drifts", "bad"), ("deploys", "bad")}
+        drift = next(a for a in found if a["labels"]["alertname"] == "drifts")
+        assert drift["labels"]["function"] == "parse" and abs(float(drift["annotations"]["value"]) - 15) < 3
+        verdict = next(a for a in found if a["labels"]["alertname"] == "deploys")
+        assert verdict["labels"]["version"] == "2" and "worse" in verdict["annotations"]["summary"]
+        q = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(verdict["generatorURL"]).query))
+        assert 'service.version="2"' in q["query"] and 'service.version="1"' in q["base_query"] and int(q["base_to"]) > int(q["base_from"])
+        said = s.json("/api/v1/verdict?service=bad")["sentence"]  # the first message may have been sent before all profiles had arrived
+        wait_for(lambda: any(a["summary"] == said for a in firing(s)))
+        wait_for(lambda: all(r["evaluated"] and not r["error"] for r in s.json("/api/v1/alerts")["rules"]))
+        assert {a["service"] for a in s.json("/api/v1/alerts")["alerts"]} == {"bad"}
+    finally:
+        assert s.stop()[0] == 0
