@@ -20,7 +20,7 @@
 
 static struct wick_provider *provider;
 
-static PyObject *raise(int code)
+static PyObject *raise_error(int code)
 {
     const char *message = wick_last_error();
 
@@ -33,7 +33,7 @@ static PyObject *raise(int code)
 static PyObject *change(int r)
 {
     if (r < 0)
-        return raise(r);
+        return raise_error(r);
     Py_RETURN_NONE;
 }
 
@@ -108,7 +108,7 @@ static PyObject *start(PyObject *self, PyObject *args, PyObject *kwargs)
     PyEval_RestoreThread(held);
     if (!provider) {
         stop_hooks();
-        return raise(wick_last_code());
+        return raise_error(wick_last_code());
     }
     if (o.types & (WICK_ALLOC | WICK_HEAP))
         py_alloc_start();
@@ -162,7 +162,7 @@ static PyObject *serve_pprof(PyObject *self, PyObject *args)
     held = PyEval_SaveThread();
     r = wick_serve_pprof(NULL, address);
     PyEval_RestoreThread(held);
-    return r < 0 ? raise(r) : PyLong_FromLong(r);
+    return r < 0 ? raise_error(r) : PyLong_FromLong(r);
 }
 
 static PyObject *snapshot(PyObject *self, PyObject *args)
@@ -180,7 +180,7 @@ static PyObject *snapshot(PyObject *self, PyObject *args)
     r = wick_snapshot(NULL, type, &p, &n);
     PyEval_RestoreThread(held);
     if (r < 0)
-        return raise(r);
+        return raise_error(r);
     bytes = PyBytes_FromStringAndSize(p, (Py_ssize_t) n);
     wick_snapshot_free(p, n);
     return bytes;
@@ -202,7 +202,7 @@ static PyObject *stats(PyObject *self, PyObject *unused)
     int r = wick_get_stats(NULL, &s);
 
     if (r < 0)
-        return raise(r);
+        return raise_error(r);
     return Py_BuildValue(
         "{s:{s:K,s:K,s:K,s:K},s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:I,s:I,s:s}", "samples", "cpu",
         (unsigned long long) s.samples[0], "wall", (unsigned long long) s.samples[1], "alloc",

@@ -25,6 +25,9 @@ struct py_select {
     int64_t async;     /* AsyncQueryType */
 };
 
+/* Where there is CPU time, its samples can be counted (pyroscope_merge.c). */
+#define PY_COUNTS_ID STR("process_cpu:samples:count:cpu:nanoseconds")
+
 /* ProfileFormat */
 enum { PY_FORMAT_FLAMEGRAPH = 1, PY_FORMAT_TREE, PY_FORMAT_DOT, PY_FORMAT_PPROF };
 

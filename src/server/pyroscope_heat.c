@@ -16,14 +16,15 @@
 #include "store/match.h"
 #include "store/store_spans.h"
 
-enum { HEAT_ROWS = 20, POINTS_MAX = 200000, SERIES_MAX = 1000, BY_SPAN = 2 };
+enum { HEAT_ROWS = 20, POINTS_MAX = 200000, SERIES_MAX = 1000, BY_SPAN = 2, SPAN_SLOTS_MAX = 240 };
 
 struct heat_point {
     int64_t ms, at_ms, value; /* the end of its step, and its own time */
     uint32_t series, row;
-    struct id128 handle;           /* of a profile */
-    const struct store_span *span; /* or NULL */
-    struct labels labels;          /* without those of its series */
+    struct id128 handle; /* of a profile */
+    bool is_span;
+    struct link link;     /* of a span */
+    struct labels labels; /* without those of its series */
 };
 
 struct heat {
@@ -126,10 +127,33 @@ static int add_spans(struct heat *h, const struct store_spans *spans)
 
     for (uint32_t i = 0; r == 0 && i < spans->n; i++) {
         const struct store_span *s = &spans->v[i];
-        struct heat_point point = {.value = s->value, .span = s};
+        struct heat_point point = {.value = s->value, .is_span = true, .link = s->link};
         struct label service = {STR("service.name"), s->service};
 
         r = add_point(h, &point, &(struct labels){.v = &service, .n = s->service.n ? 1 : 0}, s->from);
+    }
+    return r;
+}
+
+/* A span is a point in each step in which it has samples. */
+static int collect_spans(struct heat *h, struct store *s, const struct query *q, struct err *e)
+{
+    int64_t slots = (h->end - h->start) / h->step + 1, steps = (slots + SPAN_SLOTS_MAX - 1) / SPAN_SLOTS_MAX;
+    int64_t width = steps * h->step;
+    int r = 0;
+
+    for (int64_t end = h->start; r == 0 && end - width < h->end; end += width) {
+        struct store_query one = q->q;
+        struct store_spans spans = {0};
+
+        one.columns[0].from = MAX(one.columns[0].from, (end - width) * NS_PER_MS + 1);
+        one.columns[0].to = MIN(one.columns[0].to, end * NS_PER_MS + 1);
+        if (one.columns[0].from >= one.columns[0].to)
+            continue;
+        r = s->ops->spans(s, &one, &spans, e);
+        if (r == 0)
+            r = add_spans(h, &spans);
+        store_spans_done(&spans);
     }
     return r;
 }
@@ -183,8 +207,8 @@ static void put_exemplar(struct pbjson *w, struct arena *a, const struct heat_po
 
     pbjson_begin(w, 4, NULL);
     pbjson_i64(w, 1, "timestamp", p->at_ms);
-    if (p->span) {
-        *hex_write(hex, p->span->link.span_id, 8) = 0;
+    if (p->is_span) {
+        *hex_write(hex, p->link.span_id, 8) = 0;
         pbjson_str(w, 3, "spanId", str_from(hex));
     } else {
         py_profile_id(p->handle, id);
@@ -192,11 +216,11 @@ static void put_exemplar(struct pbjson *w, struct arena *a, const struct heat_po
     }
     pbjson_i64(w, 4, "value", p->value);
     py_put_labels(w, 5, a, &p->labels);
-    if (p->span) {
+    if (p->is_span) {
         static const uint8_t none[16];
 
-        *hex_write(hex, p->span->link.trace_id, 16) = 0;
-        if (memcmp(p->span->link.trace_id, none, sizeof none) != 0)
+        *hex_write(hex, p->link.trace_id, 16) = 0;
+        if (memcmp(p->link.trace_id, none, sizeof none) != 0)
             pbjson_str(w, 6, "traceId", str_from(hex));
     }
     pbjson_end(w);
@@ -272,7 +296,6 @@ int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct er
     _cleanup_(query_freep) struct query *q = NULL;
     struct store *s = front_options(c->front)->store;
     struct heat *h = arena_zalloc(&c->q->arena, sizeof *h);
-    struct store_spans spans = {0};
     int result = h ? check(c, r, e) : -ENOMEM;
 
     if (result == 0)
@@ -289,16 +312,13 @@ int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct er
     if (py_counts(r->left.type_id))
         result = py_period(c, q, 0, &h->period, e);
     if (result == 0 && r->query_type == BY_SPAN)
-        result = s->ops->spans(s, &q->q, &spans, e);
+        result = collect_spans(h, s, q, e);
     else if (result == 0)
         result = s->ops->profiles(s, &q->q, add_profile, h, e);
-    if (result == 0)
-        result = add_spans(h, &spans);
     if (result == -E2BIG)
         err_set(e, result, "more than %d points or %d series: choose a shorter range or a narrower selector",
                 POINTS_MAX, SERIES_MAX);
     if (result == 0)
         put_heat(w, h);
-    store_spans_done(&spans);
     return result;
 }

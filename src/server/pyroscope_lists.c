@@ -112,6 +112,11 @@ static int list_types(struct call *c, struct py_request *r, struct type_walk **r
         return -ENOMEM;
     (*ret)->arena = &c->q->arena;
     result = s->ops->each_series(s, &(struct store_range){c->who.tenant, from, to, &c->notes}, add_type, *ret);
+    for (uint32_t i = 0; result == 0 && i < (*ret)->n; i++)
+        if (str_is((*ret)->types[i].name, "cpu")) {
+            result = add_type(*ret, &(struct type){.name = PY_COUNTS_ID, .unit = STR("count")}, NULL);
+            break;
+        }
     return result < 0 ? err_set(e, result, "cannot list types: %m") : 0;
 }
 
@@ -228,6 +233,7 @@ struct series_walk {
     struct map seen; /* label sets by identity */
     struct id128 *ids;
     uint32_t n, cap;
+    struct pbjson_strs by; /* names to group by, where detail is read */
 };
 
 static bool wanted(const struct py_request *r, struct str name)
@@ -238,22 +244,41 @@ static bool wanted(const struct py_request *r, struct str name)
     return r->label_names.n == 0;
 }
 
-/* The requested labels, with the type as one of them. */
+static int compare_labels(const void *a, const void *b)
+{
+    return str_cmp(((const struct label *) a)->name, ((const struct label *) b)->name);
+}
+
+/* The requested labels, with Pyroscope's own: the type and its parts, and the service. In the order of their names. */
 static int chosen_labels(struct series_walk *x, const struct type *t, const struct labels *l, struct labels *ret)
 {
+    static const char *const parts[] = {"__name__", "__type__", "__unit__", "__period_type__", "__period_unit__"};
     struct arena *a = &x->call->q->arena;
+    struct str id = py_type_id(a, t), rest = id;
 
-    *ret = (struct labels){.v = arena_zalloc_array(a, (size_t) l->n + 1, sizeof *ret->v)};
+    *ret = (struct labels){.v = arena_zalloc_array(a, (size_t) l->n + ARRAY_SIZE(parts) + 2, sizeof *ret->v)};
     if (!ret->v)
         return -ENOMEM;
     if (wanted(x->request, STR("__profile_type__")))
-        ret->v[ret->n++] = (struct label){STR("__profile_type__"), py_type_id(a, t)};
+        ret->v[ret->n++] = (struct label){STR("__profile_type__"), id};
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        struct str part = i + 1 < ARRAY_SIZE(parts) ? str_cut(&rest, ':') : rest;
+
+        if (wanted(x->request, str_from(parts[i])))
+            ret->v[ret->n++] = (struct label){str_from(parts[i]), part};
+    }
     for (uint32_t i = 0; i < l->n; i++) {
         struct str name = py_label_name(a, l->v[i].name);
 
+        if (!l->v[i].value.n)
+            continue;
         if (wanted(x->request, name))
             ret->v[ret->n++] = (struct label){name, arena_str(a, l->v[i].value)};
+        if (str_is(name, "service_name") && wanted(x->request, STR("__service_name__")))
+            ret->v[ret->n++] = (struct label){STR("__service_name__"), arena_str(a, l->v[i].value)};
     }
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, compare_labels);
     return 0;
 }
 
@@ -281,18 +306,15 @@ static int first_time(struct series_walk *x, struct id128 id, bool *ret)
     return map_insert(&x->seen, hash64_id(id), x->n++);
 }
 
-static int add_series(void *ctx, const struct type *t, const struct labels *l)
+static int put_set(struct series_walk *x, const struct type *t, const struct labels *l)
 {
-    struct series_walk *x = ctx;
     struct labels chosen;
     bool is_new = false;
     int r;
 
-    if (!str_is(x->selector->type, "*") && !str_eq(x->selector->type, t->name))
-        return 0;
-    if (!selector_matches(x->selector, l))
-        return 0;
     r = chosen_labels(x, t, l, &chosen);
+    if (r == 0 && !chosen.n)
+        return 0;
     if (r == 0)
         r = first_time(x, labels_id(&chosen), &is_new);
     if (r < 0 || !is_new)
@@ -306,18 +328,94 @@ static int add_series(void *ctx, const struct type *t, const struct labels *l)
     return 0;
 }
 
+/* any: all types are listed, so that the count of samples of CPU time is one. */
+static int put_sets(struct series_walk *x, const struct type *t, const struct labels *l, bool any)
+{
+    int r = put_set(x, t, l);
+
+    if (r == 0 && any && str_is(t->name, "cpu"))
+        r = put_set(x, &(struct type){.name = PY_COUNTS_ID, .unit = STR("count")}, l);
+    return r;
+}
+
+static int add_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct series_walk *x = ctx;
+    bool any = str_is(x->selector->type, "*");
+
+    if ((!any && !str_eq(x->selector->type, t->name)) || !selector_matches(x->selector, l))
+        return 0;
+    return put_sets(x, t, l, any);
+}
+
+/* Whether the request names an attribute that is not a label of the series: it has to be read from detail. */
+static bool needs_detail(const struct store *s, const struct py_request *r)
+{
+    for (uint32_t i = 0; i < r->label_names.n; i++)
+        if (!str_starts(r->label_names.v[i], STR("__")) && !match_is_label(s->labels, r->label_names.v[i]))
+            return true;
+    return false;
+}
+
+/* The sets of one type, as the groups of its values. */
+static int add_groups(struct series_walk *x, struct query *q, const struct type *t, struct err *e)
+{
+    struct query_series_params p = {.step = q->q.columns[0].to - q->q.columns[0].from,
+                                    .by = py_joined(&x->call->q->arena, &x->by)};
+    struct selector one = *x->selector;
+    struct store_points points;
+    int r;
+
+    one.type = t->name;
+    q->q.columns[0].selector = &one;
+    r = query_series(store_of(x->call), q, &p, &points, &x->call->notes, e);
+    q->q.columns[0].selector = x->selector;
+    if (r == -EINVAL) { /* no profile of this type has such an attribute: the sets are those of the series */
+        struct store_range range = {x->call->who.tenant, q->q.columns[0].from, q->q.columns[0].to, &x->call->notes};
+        const struct selector *all = x->selector;
+
+        x->selector = &one;
+        r = store_of(x->call)->ops->each_series(store_of(x->call), &range, add_series, x);
+        x->selector = all;
+        return r < 0 ? err_set(e, r, "cannot list series: %m") : 0;
+    }
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; r == 0 && i < points.n_series; i++)
+        r = put_sets(x, t, &points.labels[i], str_is(x->selector->type, "*"));
+    store_points_done(&points);
+    return r;
+}
+
+/* Lists by attributes of resources, profiles and samples, type by type. */
+static int list_from_detail(struct series_walk *x, struct query *q, struct py_request *r, struct err *e)
+{
+    struct type_walk *types;
+    int result;
+
+    r->left.start = q->q.columns[0].from / NS_PER_MS;
+    r->left.end = q->q.columns[0].to / NS_PER_MS;
+    result = list_types(x->call, r, &types, e);
+    x->by.n = 0;
+    for (uint32_t i = 0; i < r->label_names.n; i++)
+        if (!str_starts(r->label_names.v[i], STR("__")))
+            x->by.v[x->by.n++] = r->label_names.v[i];
+    for (uint32_t i = 0; result == 0 && i < types->n; i++) {
+        const struct type *t = &types->types[i];
+
+        if (!str_eq(t->name, PY_COUNTS_ID) && (str_is(x->selector->type, "*") || str_eq(x->selector->type, t->name)))
+            result = add_groups(x, q, t, e);
+    }
+    return result;
+}
+
 int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     struct store *s = store_of(c);
     struct series_walk x = {.call = c, .request = r, .w = w};
+    bool detail = needs_detail(s, r);
     int result = 0;
 
-    for (uint32_t i = 0; i < r->label_names.n; i++)
-        if (!str_starts(r->label_names.v[i], STR("__")) && !match_is_label(s->labels, r->label_names.v[i]))
-            return err_set(e, -ENOSYS,
-                           "series by '%.*s', which is not a label of series (store.labels), are not supported; use "
-                           "LabelValues or SelectSeries",
-                           STR_FMT(r->label_names.v[i]));
     pbjson_list(w, "labelsSet");
     for (uint32_t i = 0; result == 0 && i < n_lists(r); i++) {
         _cleanup_(query_freep) struct query *q = NULL;
@@ -326,6 +424,10 @@ int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err
         if (result < 0)
             break;
         x.selector = q->q.columns[0].selector;
+        if (detail) {
+            result = list_from_detail(&x, q, r, e);
+            continue;
+        }
         result = s->ops->each_series(
             s, &(struct store_range){c->who.tenant, q->q.columns[0].from, q->q.columns[0].to, &c->notes}, add_series,
             &x);

@@ -165,6 +165,7 @@ static void put_points(struct pbjson *w, const struct py_request *r, const struc
 struct py_ranked {
     double sum;
     uint32_t series;
+    const struct labels *labels; /* decide among equal sums */
 };
 
 static int largest_first(const void *a, const void *b)
@@ -173,10 +174,16 @@ static int largest_first(const void *a, const void *b)
 
     if (x->sum != y->sum)
         return x->sum < y->sum ? 1 : -1;
+    for (uint32_t i = 0; i < x->labels->n && i < y->labels->n; i++) {
+        int r = str_cmp(x->labels->v[i].value, y->labels->v[i].value);
+
+        if (r)
+            return r;
+    }
     return (x->series > y->series) - (x->series < y->series);
 }
 
-/* Writes the series with the largest sums, at most `limit`. */
+/* Writes the series in the order of their labels; with a limit, those with the largest sums. */
 static int put_series(struct pbjson *w, const struct py_request *r, const struct py_cells *x)
 {
     const struct store_points *p = x->p;
@@ -186,10 +193,11 @@ static int put_series(struct pbjson *w, const struct py_request *r, const struct
         return -ENOMEM;
     for (uint32_t i = 0; i < p->n_series; i++) {
         rank[i].series = i;
-        for (uint32_t k = 0; k < p->n_points; k++)
+        rank[i].labels = &p->labels[i];
+        for (uint32_t k = 0; r->limit > 0 && k < p->n_points; k++)
             rank[i].sum += p->values[(size_t) i * p->n_points + k];
     }
-    if (r->limit > 0 && p->n_series)
+    if (p->n_series)
         qsort(rank, p->n_series, sizeof *rank, largest_first);
     pbjson_list(w, "series");
     for (uint32_t i = 0; i < p->n_series && (r->limit <= 0 || i < r->limit); i++) {

@@ -40,7 +40,7 @@ def test_grafana_data_source(server):
     server.send(request(SHOP))
     t, shop = hour(), '{service_name="shop"}'
     types = connect(server, "ProfileTypes", M["ProfileTypesRequest"](**t), "ProfileTypesResponse").profile_types
-    assert [x.ID for x in types] == [CPU] and types[0].sample_type == "cpu"
+    assert [x.ID for x in types] == [CPU, "process_cpu:samples:count:cpu:nanoseconds"] and types[0].sample_type == "cpu"
     names = connect(server, "LabelNames", M["LabelNamesRequest"](matchers=[""], **t), "Names").names
     assert "service_name" in names
     assert connect(server, "LabelValues", M["LabelValuesRequest"](name="service_name", matchers=["{}"], **t), "Names").names == ["shop"]
@@ -96,7 +96,7 @@ def test_render(server):
     assert (diff["leftTicks"], diff["rightTicks"], diff["metadata"]["format"]) == (0, 42, "double")
     assert len(diff["flamebearer"]["levels"][0]) == 7
     assert server.json("/pyroscope/label-values?label=service_name") == ["shop"]
-    assert server.json("/pyroscope/label-values?label=__name__") == [CPU]
+    assert server.json("/pyroscope/label-values?label=__name__") == [CPU, "process_cpu:samples:count:cpu:nanoseconds"]
     assert "service_name" in server.json("/pyroscope/labels")
     assert server.get("/pyroscope/render?from=now-1h")[0] == 400
     assert server.get(f"/pyroscope/render?query={q}&from=yesterday-ish")[0] == 400
