@@ -85,7 +85,6 @@ static const struct arg agent_args[] = {
 struct running {
     const struct agent_command_options *o;
     struct agent *agent;
-    struct agent_profiles profiles;
     struct sink *sink;
     struct agent_upload *upload; /* NULL: not requested */
     int signal_fd;
@@ -173,7 +172,7 @@ static bool is_told_to_stop(struct running *a)
     return stop;
 }
 
-/* wick record, for agent_profiles.h. */
+/* wick record, for agent_feed_keep(). */
 static int record(uint32_t pid, uint32_t seconds)
 {
     char line[80], *argv[16], *at = line;
@@ -188,8 +187,7 @@ static int record(uint32_t pid, uint32_t seconds)
 
 static int loop(struct running *a, struct err *e)
 {
-    struct pollfd fds[3 + AGENT_PROFILES_MAX] = {
-        {agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}, {(int) a->o->feed_fd, POLLIN, 0}};
+    struct pollfd fds[] = {{agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}, {(int) a->o->feed_fd, 0, 0}};
     int64_t next = clock_mono() + a->o->interval, end = a->o->duration ? clock_mono() + a->o->duration : INT64_MAX;
     int r = 0;
 
@@ -197,12 +195,9 @@ static int loop(struct running *a, struct err *e)
         int64_t wait = next - clock_mono();
 
         if (wait > 0)
-            poll(fds, 3 + agent_profiles_poll(&a->profiles, fds + 3), (int) (wait / NS_PER_MS + 1));
-        if (fds[2].revents & ~POLLIN) /* the server has exited */
+            poll(fds, ARRAY_SIZE(fds), (int) (wait / NS_PER_MS + 1));
+        if (fds[2].revents) /* the server has exited */
             return 0;
-        if (fds[2].revents)
-            agent_profiles_begin(&a->profiles, (int) a->o->feed_fd);
-        agent_profiles_tend(&a->profiles);
         if (fds[0].revents)
             r = agent_poll(a->agent, 0, e);
         if (r == 0 && a->upload)
@@ -241,7 +236,7 @@ static int run_agent(const struct agent_command_options *o, struct err *e)
     _cleanup_(filter_freep) struct filter *filter = NULL;
     _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
     _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
-    struct running a = {.o = o, .profiles.record = record};
+    struct running a = {.o = o};
     struct export_flow *flow = NULL;
     struct agent_options options;
     char shown[URL_SHOWN];
@@ -389,7 +384,7 @@ static int run(int argc, char **argv)
         r = agent_rights_drop(o.keep_caps, &e);
     do {
         if (r == 0 && o.feed_fd > 0)
-            agent_feed_keep((int) o.feed_fd);
+            agent_feed_keep((int) o.feed_fd, record);
         if (r == 0)
             r = run_agent(&o, &e);
     } while (r == 0 && o.feed_fd > 0 && agent_feed_must_go_on((int) o.feed_fd));

@@ -156,19 +156,77 @@ bool agent_feed_must_go_on(int fd)
     return true;
 }
 
-void agent_feed_keep(int fd)
+static void on_child(int sig)
 {
+    (void) sig; /* it interrupts ppoll() */
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* Answers the server's requests until the agent ends; returns its status. */
+static int answer_requests(int fd, struct agent_profiles *p, pid_t agent)
+{
+    sigset_t mask;
+    int status = 0;
+
+    sigprocmask(SIG_BLOCK, NULL, &mask);
+    sigdelset(&mask, SIGCHLD);
+    for (;;) {
+        struct pollfd fds[1 + AGENT_PROFILES_MAX] = {{fd, POLLIN, 0}};
+        pid_t ended = waitpid(agent, &status, WNOHANG);
+
+        if (ended == agent || (ended < 0 && errno != EINTR))
+            return status;
+        agent_profiles_tend(p);
+        if (ppoll(fds, 1 + agent_profiles_poll(p, fds + 1), NULL, &mask) <= 0)
+            continue;
+        if (fds[0].revents & ~POLLIN) /* the server has exited, and the agent will */
+            return wait_for(agent);
+        if (fds[0].revents)
+            agent_profiles_begin(p, fd);
+    }
+}
+
+/* SIGCHLD is blocked except during ppoll(), so that no end of a child is missed. */
+static pid_t start_agent(void)
+{
+    struct sigaction wake = {.sa_handler = on_child};
+    sigset_t child;
+    pid_t pid;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    sigaction(SIGCHLD, &wake, NULL);
+    sigprocmask(SIG_BLOCK, &child, NULL);
+    pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    signal(SIGCHLD, SIG_DFL);
+    sigprocmask(SIG_UNBLOCK, &child, NULL);
+    return 0;
+}
+
+void agent_feed_keep(int fd, int (*record)(uint32_t pid, uint32_t seconds))
+{
+    struct agent_profiles profiles = {.record = record};
+
     for (unsigned pause_s = 1;; pause_s = MIN(pause_s * 2, 300u)) {
         int64_t begun = clock_mono();
-        pid_t pid = fork();
+        pid_t pid = start_agent();
         int status = 0;
 
-        if (pid == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGTERM);
+        if (pid == 0)
             return;
-        }
-        while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-            ;
+        if (pid > 0)
+            status = answer_requests(fd, &profiles, pid);
         if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* a child that exits by itself has reported the reason */
             _exit(0);
         pause_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : pause_s;

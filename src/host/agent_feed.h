@@ -53,8 +53,9 @@ struct sink *agent_feed_sink(int fd);
 /* Sends the last frame: r is the error that ends the agent, reason its error message. */
 void agent_feed_last_words(int fd, int r, const char *reason);
 /* Forks and returns in a child, which does the work. The calling process does not return: it starts another child when
- * one dies, until the server is gone or a child exits by itself. */
-void agent_feed_keep(int fd);
+ * one dies, until the server is gone or a child exits by itself. Meanwhile it answers the server's requests
+ * (agent_profiles.h): they are answered at once, however busy the child is. record: as in struct agent_profiles. */
+void agent_feed_keep(int fd, int (*record)(uint32_t pid, uint32_t seconds));
 /* To be called after the work ended without an error. True when the server is still there: then the supervising process
  * was killed, and the caller takes its place with agent_feed_keep(). */
 bool agent_feed_must_go_on(int fd);

@@ -7,8 +7,8 @@
  * and two descriptors: for the answer, for error messages. With process id 0, the answer is the process that holds the
  * socket with this local address, as socket_owner_put() prints it; nothing when there is none.
  *
- * For each, a child of the agent runs `wick record -p PID -F 99` with the rights of the agent. It ends with the agent,
- * or when the server closes its end of the profile.
+ * For each, a child of the agent's supervisor runs `wick record -p PID -F 99` with the rights of the agent. It ends with
+ * the supervisor, or when the server closes its end of the profile.
  */
 #ifndef HOST_AGENT_PROFILES_H
 #define HOST_AGENT_PROFILES_H
@@ -39,7 +39,7 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
 /* The server's side: asks who holds the socket with this local address. ret: as above. */
 int agent_profiles_ask_owner(int feed, const char *address, int ret[2], struct err *e);
 
-/* The agent's side, for a process with a single thread. */
+/* The side of the agent's supervisor, a process with a single thread. */
 void agent_profiles_begin(struct agent_profiles *p, int feed); /* accepts the request that can be read from feed */
 unsigned agent_profiles_poll(struct agent_profiles *p, struct pollfd *fds); /* descriptors to wait for */
 void agent_profiles_tend(struct agent_profiles *p); /* cleans up children that are done, or whose reader is gone */

@@ -20,7 +20,7 @@
 #include "proc/socket_owner.h"
 #include "server/workers.h"
 
-enum { WAITING_MAX = 256, KNOWN = 64, ANSWER_MS = 5000, TENANT_MAX = 256 };
+enum { WAITING_MAX = 256, KNOWN = 64, ANSWER_MS = 8000, TENANT_MAX = 256 };
 static const int64_t KNOWN_NS = 20 * NS_PER_S; /* a port may belong to another process later */
 
 struct local_known {

@@ -2,6 +2,7 @@
 """One process that is seen by two sources is counted once: what arrives is compared with user+sys of the process."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -178,6 +179,22 @@ def test_a_sender_without_a_pid(tmp_path, monkeypatch):
         wait_for(lambda: server.json("/api/v1/top?query=cpu_also%7Bservice.name=%22once_push%22%7D")["total"], 60, "two sources")
         settled(lambda: total(server, "once_push"), 6)
         assert 0.6 * cpu < total(server, "once_push") < 1.4 * cpu, (total(server, "once_push"), cpu)
+    finally:
+        server.stop()
+
+
+def test_a_sender_is_known_while_the_agent_waits_for_its_turn(tmp_path, monkeypatch):
+    """Who pushes is answered by another process than the one that samples, which is stopped here."""
+    monkeypatch.delenv("WICK_NO_AGENT", raising=False)
+    server = Server(tmp_path)
+    try:
+        sampler = wait_for(lambda: next((p for p in descendants(server.p.pid) if is_sampling(p)), None), why="the agent samples")
+        os.kill(sampler, signal.SIGSTOP)
+        p = subprocess.Popen([sys.executable, "-c", PUSHES, server.url, "pushed", "0.05"], stdout=subprocess.DEVNULL)
+        assert p.wait(120) == 0
+        os.kill(sampler, signal.SIGCONT)
+        series = server.json("/api/v1/series?query=cpu%7Bservice.name=%22pushed%22%7D&group_by=process.pid&from=now-5m")["series"]
+        assert [s["labels"]["process.pid"] for s in series] == [str(p.pid)], series
     finally:
         server.stop()
 
