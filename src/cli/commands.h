@@ -3,6 +3,7 @@
  * several times. */
 COMMAND(serve)
 COMMAND(query)
+COMMAND(diff)
 COMMAND(pgo)
 COMMAND(mcp)
 COMMAND(pprof)

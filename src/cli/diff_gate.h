@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conditions of `wick diff --fail-if`:
+ *
+ *     total("main\.parse") > +2pt      the share of stacks with a frame that matches grew by more than 2 points
+ *     self("memcpy|memmove") > +10%    the functions themselves cost over 10 % more per second (or per profile)
+ *     total("gc") > 30pt               their share in NEW is over 30 %: without a sign, it is about NEW alone
+ *     total > +0.5cores                everything, in cores; or s, ms, us, ns; B, kB, MB, GB; or a plain number
+ *
+ * Comparisons are > >= < <=. The expression in quotes is a regular expression (RE2) that matches anywhere in the name of
+ * a function. With two or more profiles on both sides, a condition on a change holds only if the change is significant
+ * (Welch's t, alpha); profiles of one side are taken to be independent.
+ */
+#ifndef CLI_DIFF_GATE_H
+#define CLI_DIFF_GATE_H
+
+#include "base/regex.h"
+#include "cli/diff_load.h"
+
+enum diff_measure { DIFF_POINTS, DIFF_PERCENT, DIFF_CORES, DIFF_VALUE };
+
+struct diff_gate {
+    const char *text; /* as given */
+    bool self;
+    struct regex *regex; /* NULL: everything */
+    char compare[3];
+    bool change; /* the limit has a sign: the change from OLD to NEW, else the value in NEW */
+    double limit;
+    enum diff_measure measure;
+    double scale;     /* of the limit's unit, for DIFF_VALUE */
+    const char *unit; /* as it is printed */
+    /* the result */
+    double before, now; /* in the unit of the limit; shares for points */
+    double value;       /* what was compared with the limit */
+    double p;           /* of the change; NAN: not tested */
+    bool failed;
+};
+
+/* Parses an expression; the message of an error points at the place. */
+int diff_gate_parse(const char *text, struct diff_gate *ret, struct err *e);
+void diff_gate_done(struct diff_gate *g);
+/* Evaluates it. -EINVAL if the profiles lack what it needs (durations for cores). */
+int diff_gate_run(struct diff_gate *g, const struct diff_input *in, double alpha, struct err *e);
+
+/* Welch's test of two lists of numbers: the two-sided p; NAN if one of them has fewer than two. */
+double diff_welch(const double *a, uint32_t n, const double *b, uint32_t m);
+
+#endif
