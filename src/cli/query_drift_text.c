@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints the answers of drift and verdict as text (query_page.h): a line of summary and a table of functions. */
+/* Prints the answers of drift, verdict, findings and trends as text (query_page.h). */
 #include <errno.h>
 #include <math.h>
 
@@ -146,4 +146,132 @@ void page_verdict(struct page *p)
                    str_is(d.compared, "overlap") ? "at the same time" : "before the deploy");
     page_table(p, &d.table);
     put_summary(p, &d);
+}
+
+/* --- findings --- */
+
+static const char *read_frames(struct page *p)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    const char *text;
+    struct str key;
+
+    json_begin_array(&p->json);
+    while (json_next_item(&p->json)) {
+        struct str function = {0};
+        double share = 0;
+
+        json_begin_object(&p->json);
+        while (json_next_key(&p->json, &key)) {
+            if (str_is(key, "function"))
+                function = json_str(&p->json);
+            else
+                share = json_double(&p->json);
+        }
+        buf_printf(&b, "%s%.*s (%.1f%%)", b.n ? ", " : "", STR_FMT(function), 100 * share);
+    }
+    text = arena_printf(&p->arena, "%.*s", STR_FMT(buf_str(&b)));
+    return text ? text : "?";
+}
+
+static void put_finding(struct page *p)
+{
+    struct str key, severity = {0}, sentence = {0};
+    const char *frames = "";
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "severity"))
+            severity = json_str(&p->json);
+        else if (str_is(key, "sentence"))
+            sentence = json_str(&p->json);
+        else if (str_is(key, "frames"))
+            frames = read_frames(p);
+        else
+            json_skip(&p->json);
+    }
+    buf_printf(p->out, "%.*s: %.*s\n    %s\n", STR_FMT(severity), STR_FMT(sentence), frames);
+}
+
+void page_findings(struct page *p)
+{
+    struct str key;
+    size_t n = 0;
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "findings")) {
+            json_begin_array(&p->json);
+            for (; json_next_item(&p->json); n++)
+                put_finding(p);
+        } else if (!page_common(p, key)) {
+            json_skip(&p->json);
+        }
+    }
+    p->rows += p->total[0] != 0;
+    if (p->rows && !n)
+        buf_puts(p->out, "nothing found\n");
+}
+
+/* --- trends --- */
+
+static void put_trend(struct page *p, struct text_table *t)
+{
+    struct str key, name;
+    _cleanup_(buf_done) struct buf labels = BUF_INIT;
+    double rate = 0, change = 0, fit = 0;
+    int64_t points = 0;
+    size_t spikes = 0;
+
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "labels")) {
+            json_begin_object(&p->json);
+            while (json_next_key(&p->json, &name)) {
+                name = json_str(&p->json);
+                buf_printf(&labels, "%s%.*s", labels.n ? "," : "", STR_FMT(name));
+            }
+        } else if (str_is(key, "points")) {
+            points = json_i64(&p->json);
+        } else if (str_is(key, "rate")) {
+            rate = json_double(&p->json);
+        } else if (str_is(key, "change_per_hour")) {
+            change = json_double(&p->json);
+        } else if (str_is(key, "fit")) {
+            fit = json_double(&p->json);
+        } else if (str_is(key, "spikes")) {
+            json_begin_array(&p->json);
+            for (; json_next_item(&p->json); spikes++)
+                json_skip(&p->json);
+        } else {
+            json_skip(&p->json);
+        }
+    }
+    text_table_put(t, "%.4g", rate);
+    text_table_put(t, "%+.1f%%", 100 * change);
+    text_table_put(t, "%.2f", fit);
+    text_table_put(t, "%zu", spikes);
+    text_table_put(t, "%lld", (long long) points);
+    text_table_put(t, "%s", labels.n ? buf_cstr(&labels) : "(all)");
+}
+
+void page_trends(struct page *p)
+{
+    static const struct text_column columns[] = {{"RATE/S", true}, {"CHANGE/H", true}, {"FIT", true},
+                                                 {"SPIKES", true}, {"POINTS", true},   {"LABELS", false}};
+    struct text_table t;
+    struct str key;
+
+    text_table_init(&t, ARRAY_SIZE(columns), columns);
+    json_begin_object(&p->json);
+    while (json_next_key(&p->json, &key)) {
+        if (str_is(key, "trends")) {
+            json_begin_array(&p->json);
+            while (json_next_item(&p->json))
+                put_trend(p, &t);
+        } else if (!page_common(p, key)) {
+            json_skip(&p->json);
+        }
+    }
+    page_table(p, &t);
 }

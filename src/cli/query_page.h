@@ -67,5 +67,7 @@ void page_leaks(struct page *p);
 void page_symbols(struct page *p);
 void page_drift(struct page *p);
 void page_verdict(struct page *p);
+void page_findings(struct page *p);
+void page_trends(struct page *p);
 
 #endif

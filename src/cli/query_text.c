@@ -143,6 +143,8 @@ int query_text(struct str what, struct str json, int width, struct buf *out, siz
         {"trace", page_trace},
         {"span_names", page_span_names},
         {"span_heatmap", page_span_heatmap},
+        {"findings", page_findings},
+        {"trends", page_trends},
     };
     struct page p = {.out = out, .width = width};
     int r = 0;

@@ -54,6 +54,14 @@ static const struct tool {
      "Whether the last deploy of a service made it worse or better, and which functions changed. Use it for 'is the new "
      "version slower', with service.",
      "service"},
+    {"findings",
+     "Known patterns of waste (garbage collection, regular expressions compiled while running, locks, allocation, page faults, "
+     "serialisation), with the functions to look at. A quick first look at a service.",
+     NULL},
+    {"trends",
+     "How the cost of services develops: rates over time by labels (group_by), change per hour, spikes. Use it for 'since when "
+     "does it grow'.",
+     NULL},
     {"profiles",
      "Single profiles, by time or value. Use it to find the one with a spike; its handle is the argument profile.",
      NULL},

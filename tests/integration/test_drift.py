@@ -7,6 +7,7 @@ import urllib.parse
 
 import pytest
 from drift_tools import MINUTE, instance, minute_ago, query, send, shares
+from ui_data import Request
 from wick_tools import WICK, Server
 
 FIELDS = {"function", "before", "now", "points", "cores", "p", "significant"}
@@ -182,3 +183,49 @@ def test_not_enough(server):
     assert query(server, "verdict", "nobody", status=4)["verdict"] == "not enough data"
     p = subprocess.run([WICK, "query", "verdict", "--server", server.url], capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and "service is required" in p.stderr
+
+
+# --- findings and trends ---
+
+def stacks(server, service, of, minutes=3, kind="cpu", unit="nanoseconds", at=30, version="1"):
+    """A profile a minute; of: {stack: value}, or a function of the minute."""
+    r = Request(service, version, "host-1")
+    for k in range(minutes):
+        values = of(k) if callable(of) else of
+        r.profile(kind, unit, minute_ago(at) + k * MINUTE, [(s.split(";"), v * 1_000_000) for s, v in values.items()], MINUTE)
+    assert server.send(r.done())[0] == 200
+
+
+def test_findings(server):
+    stacks(server, "waste", {"main;work": 500, "runtime.gcBgMarkWorker;runtime.gcDrain;scan": 300, "main;match;regexp.MustCompile;parse": 60,
+                             "main;match;regexp.MustCompile;regexp.Compile": 20, "main;reply;encoding/json.Marshal": 120})
+    answer = query(server, "findings", 'cpu{service.name="waste"}')
+    found = {f["rule"]: f for f in answer["findings"]}
+    assert set(found) == {"gc", "regexp_compile", "serialisation"}
+    assert abs(found["gc"]["share"] - 0.3) < 1e-9 and found["gc"]["severity"] == "warning"
+    assert abs(found["regexp_compile"]["share"] - 0.08) < 1e-9  # a stack counts once
+    assert found["regexp_compile"]["frames"] == [{"function": "match", "share": 0.08}]  # who compiles it
+    assert "8.0 %" in found["regexp_compile"]["sentence"] and "match" in found["regexp_compile"]["sentence"]
+    assert found["serialisation"]["severity"] == "info" and found["serialisation"]["frames"][0]["function"] == "reply"
+    assert [f["rule"] for f in answer["findings"]][0] == "regexp_compile"  # eight times its limit
+    text = subprocess.run([WICK, "query", "findings", 'cpu{service.name="waste"}', "--server", server.url], capture_output=True, text=True)
+    assert text.returncode == 0 and "warning: Garbage collection: 30.0 % of cpu" in text.stdout
+    stacks(server, "fine", {"main;work": 970, "main;json_encode": 30})
+    assert query(server, "findings", 'cpu{service.name="fine"}')["findings"] == []
+    assert query(server, "findings", 'cpu{service.name="nobody"}', status=4)["findings"] == []
+
+
+def test_trends(server):
+    """An allocation spike is marked, and growth has a slope."""
+    stacks(server, "alloc", lambda k: {"main;read": 100 if k != 12 else 400}, 20, "alloc_space", "bytes", 25)
+    answer = query(server, "trends", 'alloc{service.name="alloc"}', "--from", str(minute_ago(25)), "--to", str(minute_ago(5)), "--step", "1m",
+                   "--group-by", "service.version")
+    one, = answer["trends"]
+    assert one["labels"] == {"service.version": "1"} and one["points"] == 20
+    assert abs(one["usual"] - 100e6 / 60) < 1 and abs(one["rate"] - 115e6 / 60) < 1  # bytes per covered second
+    assert [s["time"] for s in one["spikes"]] == [str(int(answer["from"]) + 12 * MINUTE)]
+    assert abs(one["spikes"][0]["rate"] - 400e6 / 60) < 1
+    stacks(server, "grow", lambda k: {"main;work": 600 + 60 * k}, 20, at=25)
+    one, = query(server, "trends", 'cpu{service.name="grow"}', "--from", str(minute_ago(25)), "--to", str(minute_ago(5)), "--step", "1m")["trends"]
+    assert one["spikes"] == [] and one["fit"] > 0.999
+    assert abs(one["change_per_hour"] - 60 * 60 / (600 + 60 * 9.5)) < 0.01

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers the questions findings and trends: reads the parameters, asks findings.h and trends.h, and prints JSON. */
+#include <errno.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "query/answer_drift.h"
+#include "query/findings.h"
+#include "query/query_json.h"
+#include "query/trends.h"
+
+static struct str param(struct answer_request *c, const char *name)
+{
+    return c->param(c->ctx, name);
+}
+
+static int compile(struct answer_request *c, struct query **ret, struct err *e)
+{
+    struct query_params p = {.tenant = c->tenant,
+                             .query = param(c, "query"),
+                             .from = param(c, "from"),
+                             .to = param(c, "to"),
+                             .names = c->names,
+                             .now = c->now,
+                             .memory_limit = c->memory_limit,
+                             .cancel = c->cancel};
+    int r = query_compile(&p, ret, e);
+
+    if (r == 0)
+        (*ret)->q.notes = &c->notes;
+    return r;
+}
+
+static void put_number(struct buf *out, bool *first, const char *key, double v)
+{
+    json_put_key(out, first, key);
+    json_put_double(out, v);
+}
+
+static void put_text(struct buf *out, bool *first, const char *key, struct str v)
+{
+    json_put_key(out, first, key);
+    json_put_str(out, v);
+}
+
+/* --- findings --- */
+
+static void put_finding(struct buf *out, const struct finding *f)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    put_text(out, &first, "rule", str_from(f->rule));
+    put_text(out, &first, "title", str_from(f->title));
+    put_text(out, &first, "severity", str_from(f->warning ? "warning" : "info"));
+    put_number(out, &first, "share", f->share);
+    put_text(out, &first, "sentence", str_from(f->sentence));
+    json_put_key(out, &first, "frames");
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < f->n_frames; i++) {
+        bool inner = true;
+
+        buf_puts(out, i ? ",{" : "{");
+        put_text(out, &inner, "function", f->frames[i].function);
+        put_number(out, &inner, "share", f->frames[i].share);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]}");
+}
+
+int answer_run_findings(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct findings f;
+    bool first = true;
+    int r = compile(c, &q, e);
+
+    if (r == 0)
+        r = query_findings(c->store, q, &f, &c->notes, e);
+    if (r < 0)
+        return r;
+    buf_putc(out, '{');
+    put_text(out, &first, "type", f.type);
+    put_text(out, &first, "unit", f.unit);
+    json_put_key(out, &first, "total");
+    json_put_i64(out, f.total);
+    json_put_key(out, &first, "findings");
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < f.n; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_finding(out, &f.v[i]);
+    }
+    buf_puts(out, "]}");
+    findings_done(&f);
+    return 0;
+}
+
+/* --- trends --- */
+
+static void put_spikes(struct buf *out, const struct trends *t, uint32_t series)
+{
+    const struct trend *v = &t->v[series];
+
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < v->n_spikes; i++) {
+        buf_printf(out, "%s{\"time\":\"%lld\",\"rate\":", i ? "," : "",
+                   (long long) (t->points.from + v->spikes[i] * t->points.step));
+        json_put_double(out, trends_rate(t, series, v->spikes[i]));
+        buf_puts(out, ",\"usual\":");
+        json_put_double(out, v->usual);
+        buf_putc(out, '}');
+    }
+    buf_putc(out, ']');
+}
+
+static void put_rates(struct buf *out, const struct trends *t, uint32_t series)
+{
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < t->points.n_points; i++) {
+        double v = trends_rate(t, series, i);
+
+        if (i)
+            buf_putc(out, ',');
+        if (v < 0)
+            buf_puts(out, "null");
+        else
+            json_put_double(out, v);
+    }
+    buf_putc(out, ']');
+}
+
+static void put_trend(struct buf *out, const struct trends *t, uint32_t series)
+{
+    const struct trend *v = &t->v[series];
+    bool first = true;
+
+    buf_putc(out, '{');
+    json_put_key(out, &first, "labels");
+    query_labels_json(out, &t->points.labels[series]);
+    json_put_key(out, &first, "points");
+    json_put_u64(out, v->points);
+    put_number(out, &first, "rate", v->rate);
+    put_number(out, &first, "usual", v->usual);
+    put_number(out, &first, "change_per_hour", v->per_hour);
+    put_number(out, &first, "fit", v->fit);
+    json_put_key(out, &first, "rates");
+    put_rates(out, t, series);
+    json_put_key(out, &first, "spikes");
+    put_spikes(out, t, series);
+    buf_putc(out, '}');
+}
+
+int answer_run_trends(struct answer_request *c, struct buf *out, struct err *e)
+{
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_series_params p = {.by = param(c, "group_by"), .function = param(c, "function")};
+    struct trends t;
+    bool first = true;
+    int r = compile(c, &q, e);
+
+    if (r == 0 && param(c, "step").n) {
+        r = clock_parse_duration(param(c, "step"), &p.step, e);
+        if (r < 0)
+            return err_prefix(e, r, "step: ");
+    }
+    if (r == 0)
+        r = query_trends(c->store, q, &p, &t, &c->notes, e);
+    if (r < 0)
+        return r;
+    buf_putc(out, '{');
+    put_text(out, &first, "type", t.points.type.name);
+    put_text(out, &first, "unit", t.points.type.unit);
+    json_put_key(out, &first, "from");
+    buf_printf(out, "\"%lld\"", (long long) t.points.from);
+    json_put_key(out, &first, "step");
+    buf_printf(out, "\"%lld\"", (long long) t.points.step);
+    json_put_key(out, &first, "trends");
+    buf_putc(out, '[');
+    for (uint32_t i = 0; i < t.points.n_series; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_trend(out, &t, i);
+    }
+    buf_puts(out, "]}");
+    trends_done(&t);
+    return 0;
+}
