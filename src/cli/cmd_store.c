@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick store check|stats|snapshot|delete|export|import: works on a store's directory, without a server. */
+/* wick store check|stats|snapshot|delete|export|import|copy|migrate: works on a store, without a server. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "cli/paths.h"
+#include "cli/store_copy.h"
 #include "codec/input.h"
 #include "codec/otlp_file.h"
 #include "codec/pprof.h"
@@ -23,22 +24,27 @@
 
 struct store_options {
     const char *store, *tenant, *from, *to, *output, *format;
-    bool json, rebuild, help;
+    const char *state;
+    bool json, rebuild, dry_run, help;
 };
 
 static const struct arg store_args[] = {
     {0, "store", ARG_STRING, offsetof(struct store_options, store), "DIR",
-     "the store's directory (default: store in the data directory)"},
+     "the store's directory (default: store in the data directory), or clickhouse://USER@HOST:PORT/DATABASE"},
     {0, "tenant", ARG_STRING, offsetof(struct store_options, tenant), "NAME", "tenant (default: the default tenant)"},
-    {0, "from", ARG_STRING, offsetof(struct store_options, from), "TIME", "delete, export: start of the time range"},
+    {0, "from", ARG_STRING, offsetof(struct store_options, from), "TIME",
+     "delete, export, copy: start of the time range"},
     {0, "to", ARG_STRING, offsetof(struct store_options, to), "TIME",
-     "delete, export: end of the time range (default: now)"},
+     "delete, export, copy: end of the time range (default: now)"},
     {'o', "output", ARG_STRING, offsetof(struct store_options, output), "FILE",
      "export: output file (default: standard output)"},
     {0, "format", ARG_STRING, offsetof(struct store_options, format), "NAME",
      "export: otlp (length-prefixed requests; default), json or pprof"},
     {0, "rebuild", ARG_FLAG, offsetof(struct store_options, rebuild), NULL,
      "check: rebuild the catalogue from the segments"},
+    {0, "state", ARG_STRING, offsetof(struct store_options, state), "FILE",
+     "copy: records how far it is, to continue after an interruption (default: copy.state in the data directory)"},
+    {0, "dry-run", ARG_FLAG, offsetof(struct store_options, dry_run), NULL, "migrate: only print the statements"},
     {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats: print JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct store_options, help), NULL, "show this help"},
     {0},
@@ -53,7 +59,9 @@ static void store_help(void)
           "       wick store confirm clock           accept the system clock after a jump, so that retention uses it\n"
           "       wick store confirm damage          acknowledge recorded damage and clear it\n"
           "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
-          "       wick store import FILE...          import profiles in any format, of any age\n\n"
+          "       wick store import FILE...          import profiles in any format, of any age\n"
+          "       wick store copy FROM TO            copy a tenant's profiles from a store to another, hour by hour\n"
+          "       wick store migrate [--dry-run]     create or update the tables of a store in ClickHouse\n\n"
           "Only one process can open a store: stop the server first, or query it (wick query, API).\n\n",
           stdout);
     args_help(store_args, stdout);
@@ -73,6 +81,8 @@ static int check_dir(const char *dir, struct err *e)
 {
     char path[PATH_SIZE + 8];
 
+    if (store_engine_of(str_from(dir)) && !store_engine_of(str_from(dir))->in_dir)
+        return 0;
     snprintf(path, sizeof path, "%s/FORMAT", dir);
     return access(path, F_OK) < 0 ? err_set(e, -ENOENT, "'%s' is not a store", dir) : 0;
 }
@@ -441,6 +451,73 @@ static int run_import(const void *options, int argc, char **argv, struct err *e)
     return r;
 }
 
+/* --- copy, migrate --- */
+
+/* Without --from and --to: the times of the profiles that the store has. */
+static int copy_range(const struct store_options *o, struct store *s, struct store_copy *c, struct err *e)
+{
+    struct store_stats st;
+    int r = parse_range(o, &c->begin, &c->end, e);
+
+    if (r < 0 || (o->from && o->to))
+        return r;
+    r = s->ops->stats(s, &st);
+    if (r == 0 && !st.newest_ns)
+        return err_set(e, -ENODATA, "the store has no profiles");
+    if (r == 0 && !o->from)
+        c->begin = st.oldest_ns;
+    if (r == 0 && !o->to)
+        c->end = st.newest_ns + 1;
+    return r;
+}
+
+static int run_copy(const void *options, int argc, char **argv, struct err *e)
+{
+    const struct store_options *o = options;
+    struct store_options from = *o, to = *o;
+    _cleanup_(store_closep) struct store *source = NULL, *target = NULL;
+    struct store_copy c = {.tenant = o->tenant ? o->tenant : "", .state = o->state};
+    char dir[PATH_SIZE], state[PATH_SIZE + 16];
+    int r = 0;
+
+    from.store = argv[0];
+    to.store = argv[1];
+    if (!o->state) {
+        r = path_data_dir(dir, e);
+        if (r == 0)
+            r = fd_mkdir_all(dir, 0755);
+        snprintf(state, sizeof state, "%s/copy.state", dir);
+        c.state = state;
+    }
+    if (r == 0)
+        r = open_store(&from, OPEN_READ, &source, e);
+    if (r == 0)
+        r = open_store(&to, OPEN_MAKE, &target, e);
+    if (r == 0)
+        r = copy_range(o, source, &c, e);
+    c.from = source;
+    c.to = target;
+    return r < 0 ? r : store_copy_run(&c, e);
+}
+
+static void print_statement(void *ctx, const char *sql)
+{
+    (void) ctx;
+    printf("%s;\n", sql);
+}
+
+static int run_migrate(const void *options, int argc, char **argv, struct err *e)
+{
+    const struct store_options *o = options;
+    const struct store_ops *engine = o->store ? store_engine_of(str_from(o->store)) : NULL;
+    struct store_config c = {.dir = o->store};
+
+    if (!engine || !engine->migrate)
+        return err_set(e, -ENOTSUP,
+                       "migrate needs --store clickhouse://...; a store on disk is migrated when it is opened");
+    return engine->migrate(&c, o->dry_run, print_statement, NULL, e);
+}
+
 static int store_run(int argc, char **argv)
 {
     static const struct command_verb verbs[] = {
@@ -451,6 +528,8 @@ static int store_run(int argc, char **argv)
         {"confirm", "'clock' or 'damage'", 1, 1, run_confirm},
         {"export", "at most one selector", 0, 1, run_export},
         {"import", "files", 1, INT_MAX, run_import},
+        {"copy", "two stores", 2, 2, run_copy},
+        {"migrate", "no arguments", 0, 0, run_migrate},
         {0},
     };
     struct store_options o = {0};

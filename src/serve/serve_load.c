@@ -2,6 +2,7 @@
 /* Reads the configuration of `wick serve` from files and options, and compares two versions of it. See serve_load.h. */
 #include "serve/serve_load.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,7 +15,7 @@ static void override(const char **option, const char *arg)
         *option = arg;
 }
 
-/* `store.dir: memory` and `store.dir: memory:` name an engine instead of a directory. */
+/* `store.dir: memory`, `store.dir: memory:` and `store.dir: clickhouse://...` name an engine instead of a directory. */
 static void choose_engine(struct serve_config *c)
 {
     const char *dir = c->store.dir;
@@ -25,7 +26,21 @@ static void choose_engine(struct serve_config *c)
     if (!named || named->in_dir)
         return;
     c->store.engine = named->name;
+    c->store.place = dir;
     c->store.dir = NULL;
+}
+
+/* A server of which only one half is wanted shares its store with others. The query half has no OTLP and no agent. */
+static int apply_role(struct serve_config *c, struct err *e)
+{
+    if (c->role != ROLE_ALL && (!c->store.place || !strstr(c->store.place, "://")))
+        return err_set(e, -EINVAL,
+                       "role: 'ingest' and 'query' need a store that servers share: store.dir: clickhouse://...");
+    if (c->role == ROLE_QUERY) {
+        c->listen.otlp_grpc = c->listen.otlp_http = "off";
+        c->agent.enabled = false;
+    }
+    return 0;
 }
 
 bool serve_store_in_dir(const struct serve_config *c)
@@ -45,6 +60,12 @@ int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
         r = conf_add(&l->conf, str_from(a->config.v[i]), e);
     for (size_t i = 0; r == 0 && i < a->set.n; i++)
         r = conf_set(&l->conf, str_from(a->set.v[i]), e);
+    if (r == 0 && a->role) {
+        char text[64];
+
+        snprintf(text, sizeof text, "role=%s", a->role);
+        r = conf_set(&l->conf, str_from(text), e);
+    }
     if (r == 0)
         r = scrape_config_add(&l->conf, &a->scrape, "sink", e);
     if (r == 0)
@@ -59,6 +80,9 @@ int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
     override(&c->listen.otlp_http, a->otlp_http);
     c->listen.insecure |= a->insecure;
     choose_engine(c);
+    r = apply_role(c, e);
+    if (r < 0)
+        return r;
     return alert_rules_new(&(struct alert_sections){&c->alerts, &c->recording, conf_get(l->conf.root, "alerts"),
                                                     conf_get(l->conf.root, "recording")},
                            &l->alerts, e);

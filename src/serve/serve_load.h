@@ -11,7 +11,7 @@
 
 struct serve_args {
     struct arg_list config, set, scrape;
-    const char *store, *http, *otlp_grpc, *otlp_http;
+    const char *store, *http, *otlp_grpc, *otlp_http, *role;
     bool insecure, check, reference, no_agent, help;
 };
 

@@ -108,7 +108,8 @@ static int start_store(struct serve *s, struct err *e)
     const struct serve_config *c = &s->config;
     const struct store_ops *engine = store_engine(str_from(c->store.engine));
     struct store_config sc = {
-        .dir = s->reached_store,
+        .dir = c->store.place ? c->store.place : s->reached_store,
+        .read_only = c->role == ROLE_QUERY,
         .async = c->store.async,
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
@@ -120,7 +121,9 @@ static int start_store(struct serve *s, struct err *e)
     if (r < 0)
         return r;
     if (!engine)
-        return err_set(e, -EINVAL, "store.engine: '%s' is not segment or memory", c->store.engine);
+        return err_set(e, -EINVAL,
+                       "store.engine: '%s' is not segment or memory; for ClickHouse, set store.dir to its location",
+                       c->store.engine);
     for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
         if (strcmp(c->store.timestamps, stamps[i]) == 0)
             sc.timestamps = (enum store_timestamps) i;
@@ -301,7 +304,8 @@ static int start_front(struct serve *s, struct err *e)
     if (r == 0)
         r = front_new(&o, &s->front, e);
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mounts); i++)
-        r = mounts[i](s->front);
+        if (c->role != ROLE_INGEST || mounts[i] == api_mount_status || mounts[i] == api_mount_symbols)
+            r = mounts[i](s->front);
     if (r == 0)
         r = serve_intake_mount(s->intake, s->front);
     if (r == 0)
@@ -441,7 +445,9 @@ static void log_start(const struct serve *s)
 {
     const struct serve_retention *k = &s->config.retention;
 
-    if (!serve_store_in_dir(&s->config))
+    if (s->config.store.place && strstr(s->config.store.place, "://")) /* it contains no password */
+        log_info("store: %s; retention: %lld days", s->config.store.place, (long long) (k->keep / (86400 * NS_PER_S)));
+    else if (!serve_store_in_dir(&s->config))
         log_info("profiles are stored in memory only");
     else
         log_info("store: %s; retention: %lld days (detail: %lld days), %lld MiB", s->store_dir,

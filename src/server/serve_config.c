@@ -38,7 +38,8 @@ static const struct option auth_options[] = {
 
 #define STORE(f) (AT(serve_config, store.f) - AT(serve_config, store))
 static const struct option store_options[] = {
-    {"dir", OPT_STRING, STORE(dir), NULL, "directory for profiles (default: in the user's data directory)"},
+    {"dir", OPT_STRING, STORE(dir), NULL,
+     "directory for profiles (default: in the user's data directory), or clickhouse://USER@HOST:PORT/DATABASE"},
     {"engine", OPT_STRING, STORE(engine), "segment", "segment (on disk) or memory (lost when the process exits)"},
     {"async", OPT_BOOL, STORE(async), "false",
      "acknowledge data before it is synced to disk: faster, but a crash may lose the last second"},
@@ -187,10 +188,14 @@ static const struct option log_options[] = {
     {0},
 };
 
+static const char *const roles[] = {"all", "ingest", "query", NULL};
+
 const struct option serve_options[] = {
     {"user", OPT_STRING, AT(serve_config, user), NULL,
      "user to run as when started as root (default: wick if it exists, else an unprivileged uid without an "
      "account); \"\" to stay root"},
+    {"role", OPT_ENUM, AT(serve_config, role), "all",
+     "all, or one half of the work where servers share a store (docs/scale.md): ingest or query", .words = roles},
     {"listen", OPT_TABLE, AT(serve_config, listen), NULL, "addresses", .table = listen_options},
     {"auth", OPT_TABLE, AT(serve_config, auth), NULL, "access control", .table = auth_options},
     {"store", OPT_TABLE, AT(serve_config, store), NULL, "storage of profiles", .table = store_options},

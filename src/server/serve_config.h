@@ -81,8 +81,11 @@ struct serve_traces_config {
     const char *link; /* template of a URL that shows a trace */
 };
 
+enum serve_role { ROLE_ALL, ROLE_INGEST, ROLE_QUERY };
+
 struct serve_config {
     const char *user; /* NULL: wick, if that user exists */
+    int role;         /* enum serve_role */
     struct serve_listen listen;
     struct {
         const char *tokens; /* file */
@@ -90,6 +93,7 @@ struct serve_config {
     struct {
         const char *dir;
         const char *engine;
+        const char *place; /* not an option: the location, with an engine that is not in a directory */
         bool async;
         const char *timestamps;
         int64_t memory, cache;

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-static const struct store_ops *const engines[] = {&store_segment, &store_memory};
+static const struct store_ops *const engines[] = {&store_segment, &store_memory, &store_clickhouse};
 
 const struct store_ops *store_engine(struct str name)
 {

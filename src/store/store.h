@@ -210,12 +210,16 @@ struct store_stats {
 /* What a user has to confirm: that the wall clock is right although it jumped; that damage has been seen. */
 enum store_confirm { STORE_CONFIRM_CLOCK, STORE_CONFIRM_DAMAGE };
 
+typedef void (*store_statement_fn)(void *ctx, const char *statement);
 typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 
 struct store_ops {
     const char *name, *help;
     bool in_dir; /* needs store_config.dir, a directory of this machine */
     int (*open)(const struct store_config *c, struct store **ret, struct err *e);
+    /* Creates or updates the tables at c->dir. fn is called for each statement before it is executed; with dry_run, none is.
+     * NULL where there is nothing to migrate. */
+    int (*migrate)(const struct store_config *c, bool dry_run, store_statement_fn fn, void *ctx, struct err *e);
     void (*close)(struct store *s);
     void (*append)(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
     int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
@@ -282,8 +286,8 @@ struct store {
 int store_confirm_parse(struct str name, enum store_confirm *ret, struct err *e);
 
 /* Each engine has one line in store.c. Commands choose one by its name or by a location, never by its table. */
-extern const struct store_ops store_memory, store_segment;
-/* "memory" or "segment"; NULL when there is no engine of that name. */
+extern const struct store_ops store_clickhouse, store_memory, store_segment;
+/* "memory", "segment" or "clickhouse"; NULL when there is no engine of that name. */
 const struct store_ops *store_engine(struct str name);
 /* The engine for a location: "memory:" and NAME://... name it, anything else is a directory of the default engine. NULL
  * when there is no engine of that name. */

@@ -137,3 +137,15 @@ int callers_of_tree(const struct tree *t, struct str function, uint32_t max_node
     arena_done(&x.arena);
     return r;
 }
+
+int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
+                      struct tree **ret_callees, struct store_notes *notes, struct err *e)
+{
+    _cleanup_(tree_freep) struct tree *tree = NULL;
+    struct store_query whole = *q;
+    int r;
+
+    whole.max_nodes = 0;
+    r = s->ops->select(s, &whole, &tree, notes, e);
+    return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret_callers, ret_callees);
+}

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "model/identity.h"
 #include "model/semconv.h"
+#include "store/store_callers.h"
 
 static struct memory_store *to_memory(struct store *s)
 {
@@ -216,7 +217,7 @@ static int memory_each_series(struct store *s, const struct store_range *range, 
     return r;
 }
 
-static int memory_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e)
+int memory_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e)
 {
     struct memory_store *m = to_memory(s);
     struct match match;
@@ -349,7 +350,7 @@ const struct store_ops store_memory = {
     .select = memory_select,
     .table = memory_table,
     .spans = memory_spans,
-    .callers = memory_callers,
+    .callers = callers_by_select,
     .series = memory_series,
     .each_series = memory_each_series,
     .attributes = memory_attributes,

@@ -58,10 +58,9 @@ int memory_select(struct store *s, const struct store_query *q, struct tree **re
 int memory_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
                  struct store_table *ret, struct store_notes *notes, struct err *e);
 int memory_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
-int memory_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
-                   struct tree **ret_callees, struct store_notes *notes, struct err *e);
 int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
+int memory_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
 int memory_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
 
 #endif

@@ -8,7 +8,6 @@
 #include "model/semconv.h"
 #include "store/engines/memory/memory.h"
 #include "store/frames.h"
-#include "store/store_callers.h"
 #include "store/store_spans.h"
 #include "store/store_table.h"
 
@@ -216,18 +215,6 @@ int memory_table(struct store *s, const struct store_query *q, const struct stor
     if (r < 0)
         store_table_done(ret);
     return r;
-}
-
-int memory_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
-                   struct tree **ret_callees, struct store_notes *notes, struct err *e)
-{
-    _cleanup_(tree_freep) struct tree *tree = NULL;
-    struct store_query whole = *q;
-    int r;
-
-    whole.max_nodes = 0;
-    r = memory_select(s, &whole, &tree, notes, e);
-    return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret_callers, ret_callees);
 }
 
 /* --- spans --- */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests to ClickHouse over HTTP. Each runs to its end on the caller's thread. A host that does not answer is skipped,
+ * and the next one of the location is used from then on. Answers are only delivered whole: the server is asked to wait for the end
+ * of the query, so that an error in the middle of a result is an HTTP error, not a truncated result.
+ */
+#ifndef CLICKHOUSE_CLICK_HTTP_H
+#define CLICKHOUSE_CLICK_HTTP_H
+
+#include <stdatomic.h>
+
+#include "base/buf.h"
+#include "store/engines/clickhouse/click_url.h"
+
+struct click_http {
+    struct click_url url;
+    struct buf authorization;
+    _Atomic uint32_t current; /* the host to be asked first */
+};
+
+/* What a request needs besides its SQL. */
+struct click_call {
+    const char *settings;      /* "name=value&...", or NULL */
+    struct str data;           /* of an INSERT: sent as the body, the SQL in the URL */
+    size_t max_answer;         /* bytes, 0 = 1 GiB; -E2BIG if the answer is longer */
+    const atomic_bool *cancel; /* may be NULL */
+    bool no_database;          /* before the database exists */
+    const char *host;          /* only this one; NULL: any */
+    int code;                  /* set on failure: ClickHouse's error code, 0 = none */
+};
+
+int click_http_init(struct click_http *h, const char *place, struct err *e);
+void click_http_done(struct click_http *h);
+/* Sends SQL. The answer is appended to ret, which may be NULL. The error message contains no credentials. */
+int click_send(struct click_http *h, struct str sql, struct click_call *call, struct buf *ret, struct err *e);
+/* For statements without data and without an answer. */
+int click_exec(struct click_http *h, struct str sql, struct err *e);
+
+/* Appends a string literal. */
+void click_put_text(struct buf *sql, struct str s);
+
+#endif

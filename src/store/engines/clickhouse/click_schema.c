@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creates and checks the schema of a ClickHouse store; see click_schema.h. */
+#include "store/engines/clickhouse/click_schema.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "store/engines/clickhouse/click_tables.h"
+
+enum { MODERN = 2001 }; /* the first version whose codecs are used */
+
+int click_server_version(struct click_http *h, uint32_t *ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf answer = BUF_INIT;
+    struct click_call call = {.no_database = true, .max_answer = 4096};
+    struct str text, part;
+    uint64_t major, minor;
+    int r = click_send(h, STR("SELECT version()"), &call, &answer, e);
+
+    if (r < 0)
+        return r;
+    text = str_trim(buf_str(&answer));
+    part = str_cut(&text, '.');
+    r = str_to_u64(part, 10, &major);
+    part = str_cut(&text, '.');
+    if (r < 0 || str_to_u64(part, 10, &minor) < 0 || major > 10000)
+        return err_set(e, -EPROTO, "the server does not answer like ClickHouse: its version is '%.*s'",
+                       (int) MIN(answer.n, 40), answer.p);
+    *ret = (uint32_t) (major * 100 + MIN(minor, 99u));
+    return 0;
+}
+
+int click_schema_version(struct click_http *h, uint32_t *ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf answer = BUF_INIT, sql = BUF_INIT;
+    struct click_call call = {.no_database = true, .max_answer = 4096};
+    uint64_t version;
+    int r;
+
+    *ret = 0;
+    buf_printf(&sql, "SELECT count() FROM system.tables WHERE database = '%s' AND name = 'schema'", h->url.database);
+    r = click_send(h, buf_str(&sql), &call, &answer, e);
+    if (r < 0 || str_is(str_trim(buf_str(&answer)), "0"))
+        return r;
+    buf_reset(&sql);
+    buf_reset(&answer);
+    buf_printf(&sql, "SELECT max(version) FROM %s.schema", h->url.database);
+    r = click_send(h, buf_str(&sql), &call, &answer, e);
+    if (r == 0 && str_to_u64(str_trim(buf_str(&answer)), 10, &version) == 0)
+        *ret = (uint32_t) version;
+    return r;
+}
+
+struct schema_plan {
+    const struct click_url *u;
+    uint32_t server;
+    struct buf sql;
+    click_statement_fn fn;
+    void *ctx;
+    struct err *e;
+};
+
+static int report(struct schema_plan *p)
+{
+    int r = buf_error(&p->sql);
+
+    if (r == 0)
+        r = p->fn(p->ctx, buf_str(&p->sql), p->e);
+    buf_reset(&p->sql);
+    return r;
+}
+
+static void put_on_cluster(struct schema_plan *p)
+{
+    if (*p->u->cluster)
+        buf_printf(&p->sql, " ON CLUSTER '%s'", p->u->cluster);
+}
+
+static void put_engine(struct schema_plan *p, const char *name, const char *engine, const char *arguments)
+{
+    if (*p->u->cluster)
+        buf_printf(&p->sql, " ENGINE = Replicated%s('/clickhouse/tables/{shard}/%s/%s', '{replica}'%s%s)", engine,
+                   p->u->database, name, *arguments ? ", " : "", arguments);
+    else
+        buf_printf(&p->sql, " ENGINE = %s(%s)", engine, arguments);
+}
+
+static void put_columns(struct schema_plan *p, const struct click_table_def *t)
+{
+    buf_puts(&p->sql, " (");
+    for (const struct click_column *c = t->columns; c->name; c++)
+        buf_printf(&p->sql, "%s%s %s", c == t->columns ? "" : ", ", c->name,
+                   p->server >= MODERN && c->modern ? c->modern : c->type);
+    buf_putc(&p->sql, ')');
+}
+
+static int plan_table(struct schema_plan *p, const struct click_table_def *t)
+{
+    const char *db = p->u->database, *suffix = *p->u->cluster ? "_local" : "";
+    int r;
+
+    buf_printf(&p->sql, "CREATE TABLE IF NOT EXISTS %s.%s%s", db, t->name, suffix);
+    put_on_cluster(p);
+    put_columns(p, t);
+    put_engine(p, t->name, t->engine, t->arguments);
+    buf_printf(&p->sql, " PARTITION BY %s ORDER BY (%s)", t->partition, t->order);
+    if (p->server >= MODERN + 200 && !*p->u->cluster) /* 22.1 and later: identical blocks are stored once here, too */
+        buf_puts(&p->sql, " SETTINGS non_replicated_deduplication_window = 1000");
+    r = report(p);
+    if (r < 0 || !*p->u->cluster)
+        return r;
+    buf_printf(&p->sql, "CREATE TABLE IF NOT EXISTS %s.%s", db, t->name);
+    put_on_cluster(p);
+    put_columns(p, t);
+    buf_printf(&p->sql, " ENGINE = Distributed('%s', '%s', '%s_local', %s)", p->u->cluster, db, t->name, t->shard);
+    return report(p);
+}
+
+/* The table of versions is the last: a schema that was created halfway has no version and is completed. */
+static int plan_version(struct schema_plan *p)
+{
+    int r;
+
+    buf_printf(&p->sql, "CREATE TABLE IF NOT EXISTS %s.schema", p->u->database);
+    put_on_cluster(p);
+    buf_puts(&p->sql, " (version UInt32, made DateTime DEFAULT now())");
+    if (*p->u->cluster) /* one set of replicas over all shards */
+        buf_printf(&p->sql, " ENGINE = ReplicatedMergeTree('/clickhouse/tables/all/%s/schema', '{shard}-{replica}')",
+                   p->u->database);
+    else
+        put_engine(p, "schema", "MergeTree", "");
+    buf_puts(&p->sql, " PARTITION BY tuple() ORDER BY version");
+    r = report(p);
+    if (r < 0)
+        return r;
+    buf_printf(&p->sql, "INSERT INTO %s.schema (version) VALUES (%d)", p->u->database, CLICK_SCHEMA_VERSION);
+    return report(p);
+}
+
+int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from, click_statement_fn fn, void *ctx,
+                      struct err *e)
+{
+    struct schema_plan p = {.u = u, .server = server, .fn = fn, .ctx = ctx, .e = e};
+    int r = 0;
+
+    if (from > CLICK_SCHEMA_VERSION)
+        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; this wick knows %d: use a later one",
+                       u->database, from, CLICK_SCHEMA_VERSION);
+    if (from == CLICK_SCHEMA_VERSION)
+        return 0;
+    buf_printf(&p.sql, "CREATE DATABASE IF NOT EXISTS %s", u->database);
+    put_on_cluster(&p);
+    r = report(&p);
+    for (int i = 0; r == 0 && i < CLICK_TABLES; i++)
+        r = plan_table(&p, &click_tables[i]);
+    if (r == 0)
+        r = plan_version(&p);
+    buf_done(&p.sql);
+    return r;
+}
+
+static int execute(void *ctx, struct str sql, struct err *e)
+{
+    struct click_call call = {.no_database = true};
+
+    return click_send(ctx, sql, &call, NULL, e);
+}
+
+int click_schema_ensure(struct click_http *h, bool create, struct err *e)
+{
+    uint32_t version, server;
+    int r = click_server_version(h, &server, e);
+
+    if (r == 0)
+        r = click_schema_version(h, &version, e);
+    if (r < 0 || version == CLICK_SCHEMA_VERSION)
+        return r;
+    if (version && version < CLICK_SCHEMA_VERSION)
+        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; run 'wick store migrate' to get to %d",
+                       h->url.database, version, CLICK_SCHEMA_VERSION);
+    if (!version && !create)
+        return err_set(e, -ENOENT, "database '%s' has no tables of wick; run 'wick store migrate' first",
+                       h->url.database);
+    return click_schema_plan(&h->url, server, version, execute, h, e);
+}

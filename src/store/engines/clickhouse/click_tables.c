@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The definitions of the tables, and the Native format; see click_tables.h. */
+#include "store/engines/clickhouse/click_tables.h"
+
+#include <string.h>
+
+#define DAY "intDiv(time, 86400000000000)"
+#define LOW "LowCardinality(String) CODEC(ZSTD(1))"
+#define PACKED(type) type " CODEC(ZSTD(1))"
+#define RISING(type) type " CODEC(Delta, ZSTD(1))"
+
+#define SAMPLE_COLUMNS                                                                                                 \
+    {"tenant", "String", LOW}, {"service", "String", LOW}, {"type", "String", LOW},                                    \
+        {"time", "Int64", RISING("Int64")}, {"stack", "FixedString(16)", PACKED("FixedString(16)")},                   \
+        {"series", "UInt64", PACKED("UInt64")}, {"meta", "UInt64", PACKED("UInt64")},                                  \
+        {"seq", "UInt16", PACKED("UInt16")}, {"attrs", "UInt64", PACKED("UInt64")},                                    \
+        {"trace", "FixedString(16)", PACKED("FixedString(16)")}, {"span", "FixedString(8)", PACKED("FixedString(8)")}, \
+        {"ts", "Int64", PACKED("Int64")}, {"value", "Int64", PACKED("Int64")},                                         \
+    {                                                                                                                  \
+        0                                                                                                              \
+    }
+
+const struct click_table_def click_tables[CLICK_TABLES] = {
+    [CLICK_SERIES] = {.name = "series",
+                      .columns = {{"tenant", "String", NULL},
+                                  {"week", "UInt32", NULL},
+                                  {"id", "UInt64", NULL},
+                                  {"service", "String", NULL},
+                                  {"names", "Array(String)", NULL},
+                                  {"label_values", "Array(String)", NULL},
+                                  {0}},
+                      .engine = "ReplacingMergeTree",
+                      .arguments = "",
+                      .partition = "week",
+                      .order = "tenant, id",
+                      .shard = "cityHash64(tenant, id)"},
+    [CLICK_STACKS] = {.name = "stacks",
+                      .columns = {{"tenant", "String", NULL},
+                                  {"week", "UInt32", NULL},
+                                  {"id", "FixedString(16)", NULL},
+                                  {"locations", "Array(FixedString(16))", PACKED("Array(FixedString(16))")},
+                                  {0}},
+                      .engine = "ReplacingMergeTree",
+                      .arguments = "",
+                      .partition = "week",
+                      .order = "tenant, id",
+                      .shard = "cityHash64(tenant, id)"},
+    [CLICK_LOCATIONS] = {.name = "locations",
+                         .columns = {{"tenant", "String", NULL},
+                                     {"week", "UInt32", NULL},
+                                     {"id", "FixedString(16)", NULL},
+                                     {"version", "UInt64", PACKED("UInt64")},
+                                     {"build_id", "String", PACKED("String")},
+                                     {"address", "UInt64", PACKED("UInt64")},
+                                     {"functions", "Array(String)", PACKED("Array(String)")},
+                                     {"head", "String", PACKED("String")},
+                                     {"lines", "String", PACKED("String")},
+                                     {0}},
+                         .engine = "ReplacingMergeTree",
+                         .arguments = "version",
+                         .partition = "week",
+                         .order = "tenant, id",
+                         .shard = "cityHash64(tenant, id)"},
+    [CLICK_METAS] = {.name = "metas",
+                     .columns = {{"tenant", "String", NULL},
+                                 {"week", "UInt32", NULL},
+                                 {"id", "UInt64", NULL},
+                                 {"body", "String", PACKED("String")},
+                                 {0}},
+                     .engine = "ReplacingMergeTree",
+                     .arguments = "",
+                     .partition = "week",
+                     .order = "tenant, id",
+                     .shard = "cityHash64(tenant, id)"},
+    [CLICK_ATTRS] = {.name = "attrs",
+                     .columns = {{"tenant", "String", NULL},
+                                 {"week", "UInt32", NULL},
+                                 {"id", "UInt64", NULL},
+                                 {"body", "String", PACKED("String")},
+                                 {0}},
+                     .engine = "ReplacingMergeTree",
+                     .arguments = "",
+                     .partition = "week",
+                     .order = "tenant, id",
+                     .shard = "cityHash64(tenant, id)"},
+    [CLICK_SAMPLES] = {.name = "samples",
+                       .columns = {SAMPLE_COLUMNS},
+                       .engine = "MergeTree",
+                       .arguments = "",
+                       .partition = DAY,
+                       .order = "tenant, service, type, intDiv(time, 3600000000000), stack, time",
+                       .shard = "cityHash64(tenant, service)"},
+    [CLICK_LINKS] = {.name = "links",
+                     .columns = {SAMPLE_COLUMNS},
+                     .engine = "MergeTree",
+                     .arguments = "",
+                     .partition = DAY,
+                     .order = "tenant, trace, span, time",
+                     .shard = "cityHash64(tenant, service)"},
+    [CLICK_PROFILES] = {.name = "profiles",
+                        .columns = {{"tenant", "String", LOW},
+                                    {"service", "String", LOW},
+                                    {"type", "String", LOW},
+                                    {"unit", "String", LOW},
+                                    {"time", "Int64", RISING("Int64")},
+                                    {"duration", "Int64", PACKED("Int64")},
+                                    {"series", "UInt64", PACKED("UInt64")},
+                                    {"meta", "UInt64", PACKED("UInt64")},
+                                    {"seq", "UInt16", PACKED("UInt16")},
+                                    {"joined", "UInt32", PACKED("UInt32")},
+                                    {"id", "FixedString(16)", PACKED("FixedString(16)")},
+                                    {"value", "Int64", PACKED("Int64")},
+                                    {"samples", "UInt32", PACKED("UInt32")},
+                                    {"key_start", "Int64", PACKED("Int64")},
+                                    {"key", "UInt64", PACKED("UInt64")},
+                                    {"received", "Int64", RISING("Int64")},
+                                    {0}},
+                        .engine = "MergeTree",
+                        .arguments = "",
+                        .partition = DAY,
+                        .order = "tenant, service, type, time",
+                        .shard = "cityHash64(tenant, service)"},
+};
+
+void click_rows_init(struct click_rows *r, enum click_table t)
+{
+    *r = (struct click_rows){.def = &click_tables[t]};
+}
+
+void click_rows_done(struct click_rows *r)
+{
+    for (int i = 0; i < CLICK_COLUMNS_MAX; i++) {
+        buf_done(&r->columns[i]);
+        buf_done(&r->offsets[i]);
+    }
+}
+
+void click_rows_reset(struct click_rows *r)
+{
+    for (int i = 0; i < CLICK_COLUMNS_MAX; i++) {
+        buf_reset(&r->columns[i]);
+        buf_reset(&r->offsets[i]);
+        r->elements[i] = 0;
+    }
+    r->n = r->at = 0;
+}
+
+size_t click_rows_bytes(const struct click_rows *r)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < CLICK_COLUMNS_MAX; i++)
+        n += r->columns[i].n + r->offsets[i].n;
+    return n;
+}
+
+int click_rows_encode(const struct click_rows *r, struct buf *out)
+{
+    uint32_t n = 0;
+
+    while (r->def->columns[n].name)
+        n++;
+    put_varint(out, n);
+    put_varint(out, r->n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct click_column *c = &r->def->columns[i];
+
+        put_bytes(out, c->name, strlen(c->name));
+        put_bytes(out, c->type, strlen(c->type));
+        buf_put_buf(out, &r->offsets[i]);
+        buf_put_buf(out, &r->columns[i]);
+    }
+    return buf_error(out);
+}

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The store in ClickHouse, with real servers: Debian's clickhouse-server (18.16), alone and as a cluster with ZooKeeper. All of
+it is slow but the first tests, which need no server."""
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+import clickhouse_peer
+from wick_tools import BUILD, SHOP, WICK, Server, log_of, request, tokens_of, wait_for
+
+slow = pytest.mark.slow
+
+
+def test_refuses_what_it_cannot_do(tmp_path):
+    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path), "WICK_CLICKHOUSE_PASSWORD": "pa55word"}
+
+    def run(*args):
+        p = subprocess.run([WICK, *args], capture_output=True, text=True, timeout=60, env=env)
+        assert p.returncode != 0
+        assert "pa55word" not in p.stdout + p.stderr
+        return p.stdout + p.stderr
+
+    assert "must not contain a password" in run("serve", "--store", "clickhouse://u:x@127.0.0.1:1/wick")
+    assert "127.0.0.1:1" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--http", "127.0.0.1:0")
+    assert "need a store that servers share" in run("serve", "--store", str(tmp_path / "s"), "--role", "query")
+    assert "role" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--role", "both")
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory):
+    if not clickhouse_peer.SERVER:
+        pytest.skip("no clickhouse-server")
+    peer = clickhouse_peer.Single(tmp_path_factory.mktemp("clickhouse"))
+    yield peer
+    peer.stop()
+
+
+@pytest.fixture
+def database(single, request):
+    name = re.sub(r"\W", "_", request.node.name)[:40]
+    yield name
+    single.node.ask(f"DROP DATABASE IF EXISTS {name}")
+
+
+class Half(Server):
+    """A server of one role: one that only answers queries has no OTLP."""
+
+    def start(self):
+        try:
+            super().start()
+        except IndexError:
+            pass
+
+
+def total(server, query="cpu", **kw):
+    return server.json(f"/api/v1/top?query={query}", **kw)["total"]
+
+
+def serve(directory, name, url, *options, **env):
+    (directory / name).mkdir(mode=0o755)
+    return Half(directory / name, "--store", url, *options, **env)
+
+
+@slow
+@pytest.mark.parametrize("part", ["fresh", "reopened", "random1", "random2"])
+def test_answers_as_the_other_engines(single, database, part):
+    program = BUILD / "tests/unit/test_store_clickhouse"
+    env = {**os.environ, "WICK_CLICKHOUSE_URL": single.url(database), "WICK_CLICKHOUSE_PARTS": part}
+    p = subprocess.run([program], capture_output=True, text=True, timeout=900, env=env)
+    assert p.returncode == 0 and "not ok" not in p.stdout, p.stdout[-3000:]
+    assert p.stdout.count("\nok") > (20 if part in ("fresh", "reopened") else 5)
+
+
+@slow
+def test_servers_share_a_database(single, database, tmp_path):
+    """One server takes profiles, one answers, one does both; a user with a password from a file; nothing is stored twice."""
+    secret = tmp_path / "secret"
+    secret.write_text("s3cret & long\n")
+    secret.chmod(0o644)
+    url = single.url(database)
+    ingest = serve(tmp_path, "ingest", url, "--role", "ingest")
+    both = serve(tmp_path, "both", url.replace("default@", "ingest@") + f"?password_file={secret}", "--set", 'user=""')
+    query = serve(tmp_path, "query", url, "--role", "query")
+    try:
+        r = request(SHOP)
+        for _ in range(3):
+            assert ingest.send(r)[0] == 200
+        assert both.send(request(SHOP, service="cart"))[0] == 200
+        for s in (both, query):
+            assert total(s) == 84
+            assert total(s, "cpu{service.name=%22shop%22}") == 42
+            assert {x["name"] for x in s.json("/api/v1/services")} == {"shop", "cart"}
+            assert s.json("/api/v1/labels/service.name/values") == ["cart", "shop"]
+            top = {x["name"]: x["self"] for x in s.json("/api/v1/top?query=cpu")["rows"]}
+            assert top["encode"] == 60 and top["sort"] == 20 and top["idle"] == 4
+            spans = s.json("/api/v1/spans?query=cpu")["spans"]
+            assert [x["value"] for x in spans] == [60]
+        assert ingest.get("/api/v1/top?query=cpu")[0] == 404
+        status, body = query.get("/v1development/profiles", data=r.SerializeToString(),
+                                 headers={"Content-Type": "application/x-protobuf"})
+        assert status == 503 and b"only answers queries" in body
+        ingest.stop()
+        ingest = serve(tmp_path, "again", url, "--role", "ingest")
+        assert ingest.send(r)[0] == 200  # known although the server is new
+        assert total(query, "cpu{service.name=%22shop%22}") == 42
+        assert "s3cret" not in log_of(both)
+    finally:
+        for s in (ingest, both, query):
+            if s.p.poll() is None:
+                s.stop()
+
+
+@slow
+def test_tenants(single, database, tmp_path):
+    s = serve(tmp_path, "s", single.url(database))
+    try:
+        one, two = tokens_of(s.dir)
+        assert s.send(request(SHOP), one)[0] == 200
+        assert s.send(request([("main;other", 5, False)]), two)[0] == 200
+        assert total(s, token=one) == 42 and total(s, token=two) == 5
+    finally:
+        s.stop()
+
+
+@slow
+def test_refuses_while_clickhouse_is_away(tmp_path_factory, tmp_path):
+    """Senders get 503 and try again; the request that was in progress is stored once."""
+    if not clickhouse_peer.SERVER:
+        pytest.skip("no clickhouse-server")
+    peer = clickhouse_peer.Single(tmp_path_factory.mktemp("away"))
+    s = serve(tmp_path, "s", peer.url())
+    try:
+        first, second = request(SHOP), request(SHOP, service="cart")
+        assert s.send(first)[0] == 200
+        peer.node.stop()
+        status, body = s.send(second)
+        assert status == 503, body
+        assert s.send(second)[0] == 503
+        assert s.get("/api/v1/top?query=cpu")[0] >= 500
+        peer.node.start()
+        wait_for(lambda: s.send(second)[0] == 200, why="accepted again")
+        assert s.send(second)[0] == 200
+        assert total(s) == 84
+    finally:
+        s.stop()
+        peer.stop()
+
+
+class Load(threading.Thread):
+    """Sends one profile after the other until it is stopped, each until it is accepted."""
+
+    def __init__(self, server, service):
+        super().__init__()
+        self.server, self.service = server, service
+        self.accepted = self.refused = 0
+        self.ended = threading.Event()
+
+    def run(self):
+        n = 0
+        while not self.ended.is_set():
+            n += 1
+            r = request([(f"main;f{n % 50}", 1, n % 7 == 0), ("main;idle", 2, False)], service=self.service,
+                        start=time.time_ns() - 5_000_000_000)
+            while True:
+                try:
+                    status = self.server.send(r)[0]
+                except OSError:
+                    status = 0
+                if status == 200:
+                    self.accepted += 3
+                    break
+                self.refused += 1
+                if self.ended.wait(0.2):
+                    return
+
+
+@slow
+def test_cluster_loses_a_replica(tmp_path):
+    """2 shards x 2 replicas under load: a replica is killed and started again. Everything that was acknowledged is there, once, on
+    both replicas."""
+    if not clickhouse_peer.SERVER:
+        pytest.skip("no clickhouse-server")
+    peer = clickhouse_peer.Cluster(tmp_path / "cluster")
+    s = serve(tmp_path, "s", peer.url())
+    loads = [Load(s, f"svc-{i}") for i in range(4)]
+    try:
+        for x in loads:
+            x.start()
+        wait_for(lambda: all(x.accepted > 9 for x in loads), why="load")
+        peer.nodes[1].stop(signal.SIGKILL)
+        time.sleep(3)
+        peer.nodes[1].start()
+        before = [x.accepted for x in loads]
+        wait_for(lambda: all(x.accepted > b + 9 for x, b in zip(loads, before)), 120, why="load after the restart")
+        for x in loads:
+            x.ended.set()
+        for x in loads:
+            x.join()
+        print("accepted", [x.accepted for x in loads], "refused", [x.refused for x in loads])
+        for x in loads:
+            # the last request may have been stored without having been acknowledged
+            assert total(s, f"cpu{{service.name=%22{x.service}%22}}") - x.accepted in (0, 3)
+        for a, b in ((0, 1), (2, 3)):
+            sql = "SELECT count(), sum(value) FROM wick.samples_local"
+            wait_for(lambda: peer.nodes[a].ask(sql) == peer.nodes[b].ask(sql), why="replicas are equal")
+    finally:
+        for x in loads:
+            x.ended.set()
+        s.stop()
+        peer.stop()
+
+
+def wick(tmp_path, *args, code=0):
+    env = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    p = subprocess.run([WICK, *args], capture_output=True, text=True, timeout=120, env=env)
+    assert p.returncode == code, p.stderr
+    return p
+
+
+@slow
+def test_migrate(single, database, tmp_path):
+    url = single.url(database)
+    dry = wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout
+    assert "CREATE TABLE" in dry and single.node.ask(f"SELECT count() FROM system.databases WHERE name = '{database}'") == "0"
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == dry
+    assert single.node.ask(f"SELECT count() FROM system.tables WHERE database = '{database}'") == str(dry.count("CREATE TABLE"))
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == ""
+    single.node.ask(f"INSERT INTO {database}.schema (version) VALUES (99)")
+    assert "use a later one" in wick(tmp_path, "store", "migrate", "--store", url, code=1).stderr
+
+
+@slow
+def test_copy_continues(single, database, tmp_path):
+    """A store on disk is copied; the copy is interrupted, and what it had copied is not there twice."""
+    now = time.time_ns()
+    source, url, state = tmp_path / "source", single.url(database), tmp_path / "state"
+    files = []
+    for i in range(30):
+        r = request([(f"main;f{i}", 100 + i, i % 3 == 0)], start=now - i * 1_800_000_000_000)
+        files.append(tmp_path / f"{i}.otlp")
+        files[-1].write_bytes(r.SerializeToString())
+    wick(tmp_path, "store", "import", "--store", str(source), *map(str, files))
+    want = sum(100 + i for i in range(30))
+    state.write_text(f"{now - 7 * 3_600_000_000_000}\n")  # as if the first hours had been copied
+    p = wick(tmp_path, "store", "copy", str(source), url, "--state", str(state))
+    assert "continuing" in p.stderr and "done" in p.stderr and not state.exists()
+    part = int(single.node.ask(f"SELECT sum(value) FROM {database}.samples"))
+    assert 0 < part < want
+    wick(tmp_path, "store", "copy", str(source), url, "--state", str(state))  # all of it: the rest is known
+    assert int(single.node.ask(f"SELECT sum(value) FROM {database}.samples")) == want
+    back = tmp_path / "back"
+    wick(tmp_path, "store", "copy", url, str(back), "--state", str(state))
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for store, file in ((source, files[0]), (back, files[1])):
+        wick(tmp_path, "store", "export", "--store", str(store), "--format", "pprof", "-o", str(file))
+    texts = [subprocess.run([WICK, "pprof", "-top", "-nodecount=100", str(f)], capture_output=True, text=True).stdout for f in files]
+    assert sorted(texts[0].splitlines()[4:]) == sorted(texts[1].splitlines()[4:]) and "f29" in texts[0]

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The conformance suite on engine `clickhouse`, and the comparison with engine `memory` on the same data, when
+ * WICK_CLICKHOUSE_URL names a server: tests/integration/test_clickhouse.py starts one. Without a server, only what needs none is
+ * tested: locations, SQL and the reading of answers. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "store/engines/clickhouse/click_cache.h"
+#include "store/engines/clickhouse/click_load.h"
+#include "store/engines/clickhouse/click_schema.h"
+#include "store_conformance.c"
+
+static char place[512];
+
+/* --- without a server --- */
+
+static void test_locations(void)
+{
+    static const struct {
+        const char *text, *problem; /* problem: NULL = none */
+    } rows[] = {
+        {"clickhouse://u@h:1/db", NULL},
+        {"clickhouse://h", NULL},
+        {"clickhouse://u@a:1,b:2,c/db?cluster=x&quorum=3&timeout=5", NULL},
+        {"clickhouse://u:p@h:1/db", "password"},
+        {"clickhouse://u@h:1/db;drop", "database"},
+        {"clickhouse://u@h:1/db?cluster=a'b", "cluster"},
+        {"clickhouse://u@h:1/db?colour=red", "colour"},
+        {"clickhouse://u@h:1/db?quorum=0", "quorum"},
+        {"clickhouse://u@/db", "host"},
+        {"clickhouse://u@h:1/db?password_file=/nonexistent/x", "password"},
+    };
+
+    for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+        struct click_url u;
+        struct err e = {0};
+        int r = click_url_parse(rows[i].text, &u, &e);
+
+        if (rows[i].problem ? r >= 0 || !strstr(e.message, rows[i].problem) : r < 0)
+            tap_fail("%s: %d %s", rows[i].text, r, e.message);
+        click_url_done(&u);
+    }
+    {
+        struct click_url u;
+
+        eq_int(click_url_parse("clickhouse://u@a:1,b/db?cluster=x&tls=true", &u, NULL), 0);
+        eq_int(u.n_hosts, 2);
+        eq_str(str_from(u.hosts[0]), STR("https://a:1"));
+        eq_str(str_from(u.hosts[1]), STR("https://b:8443"));
+        eq_str(str_from(u.database), STR("db"));
+        eq_int(u.quorum, 2);
+        click_url_done(&u);
+    }
+    tap_end("locations");
+}
+
+static void test_text(void)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+
+    click_put_text(&out, (struct str){"a'b\\c\0\xff", 7});
+    eq_str(buf_str(&out), STR("'a\\x27b\\x5cc\\x00\\xff'"));
+    tap_end("text in SQL");
+}
+
+static int put_statement(void *ctx, struct str sql, struct err *e)
+{
+    (void) e;
+    buf_put_str(ctx, sql);
+    buf_puts(ctx, ";\n");
+    return 0;
+}
+
+static void test_schema(void)
+{
+    static const char *const places[] = {"clickhouse://h/db", "clickhouse://h/db?cluster=c"};
+
+    for (size_t i = 0; i < 2; i++) {
+        _cleanup_(buf_done) struct buf old = BUF_INIT, modern = BUF_INIT, none = BUF_INIT;
+        struct click_url u;
+        struct err e = {0};
+
+        eq_int(click_url_parse(places[i], &u, NULL), 0);
+        eq_int(click_schema_plan(&u, 1816, 0, put_statement, &old, &e), 0);
+        eq_int(click_schema_plan(&u, 2605, 0, put_statement, &modern, &e), 0);
+        eq_int(click_schema_plan(&u, 2605, CLICK_SCHEMA_VERSION, put_statement, &none, &e), 0);
+        eq_int(click_schema_plan(&u, 2605, CLICK_SCHEMA_VERSION + 1, put_statement, &none, &e), -EPROTO);
+        ok(none.n == 0);
+        ok(!strstr(buf_cstr(&old), "CODEC") && strstr(buf_cstr(&modern), "CODEC"));
+        ok(!!strstr(buf_cstr(&old), "ON CLUSTER 'c'") == (i == 1));
+        ok(!!strstr(buf_cstr(&old), "ReplicatedMergeTree('/clickhouse/tables/{shard}/db/samples', '{replica}')") ==
+           (i == 1));
+        click_url_done(&u);
+    }
+    tap_end("statements of the schema");
+}
+
+/* Answers that were cut short anywhere are refused or read as fewer rows; nothing is read outside. */
+static void test_damaged_answers(void)
+{
+    _cleanup_(buf_done) struct buf rows = BUF_INIT;
+    struct click_cache *c = NULL;
+
+    for (int i = 0; i < 3; i++) {
+        put_u64(&rows, (uint64_t) i);
+        put_u64(&rows, 7);
+        put_u64(&rows, 0);
+        put_bytes(&rows, "head", 4);
+        put_bytes(&rows, "lines", 5);
+    }
+    for (size_t n = 0; n <= rows.n; n++) {
+        _cleanup_(mem_freep) char *copy = mem_dup(rows.p, n);
+
+        for (int kind = 0; kind < CLICK_SAMPLES; kind++) {
+            eq_int(click_cache_new(&c), 0);
+            pthread_mutex_lock(&c->lock);
+            click_cache_parse(c, "", kind, (struct str){copy, (uint32_t) n});
+            if (kind == CLICK_LOCATIONS)
+                eq_int(c->kinds[kind].n, n / 35);
+            pthread_mutex_unlock(&c->lock);
+            click_cache_unref(c);
+        }
+    }
+    tap_end("damaged answers");
+}
+
+static void test_nobody_there(void)
+{
+    struct store_config c = {.dir = "clickhouse://u@127.0.0.1:1/db"};
+    struct store *s = NULL;
+    struct err e = {0};
+
+    ok(store_open_place(&c, &s, &e) < 0);
+    ok(strstr(e.message, "127.0.0.1:1") != NULL);
+    tap_end("no server");
+}
+
+/* --- with a server --- */
+
+static void drop_database(struct suite *s)
+{
+    struct click_http h;
+    struct err e = {0};
+    _cleanup_(buf_done) struct buf sql = BUF_INIT;
+    struct click_call call = {.no_database = true};
+
+    (void) s;
+    if (click_http_init(&h, place, &e) == 0) {
+        buf_printf(&sql, "DROP DATABASE IF EXISTS %s", h.url.database);
+        if (*h.url.cluster)
+            buf_printf(&sql, " ON CLUSTER '%s'", h.url.cluster);
+        if (click_send(&h, buf_str(&sql), &call, NULL, &e) < 0)
+            tap_fail("drop: %s", e.message);
+    }
+    click_http_done(&h);
+}
+
+static void compare(struct store *a, struct store *b, int64_t from, int64_t to, const char *when)
+{
+    _cleanup_(buf_done) struct buf x = BUF_INIT, y = BUF_INIT;
+    size_t i = 0, line = 0;
+
+    dump_answers(&x, a, from, to);
+    dump_answers(&y, b, from, to);
+    if (x.n == y.n && memcmp(x.p, y.p, x.n) == 0)
+        return;
+    for (; i < MIN(x.n, y.n) && x.p[i] == y.p[i]; i++)
+        if (x.p[i] == '\n')
+            line = i + 1;
+    tap_fail("%s: want '%.*s', have '%.*s'", when, (int) MIN(x.n - line, 400), x.p + line, (int) MIN(y.n - line, 400),
+             y.p + line);
+}
+
+/* Random requests to both engines, with deletions and reopening in between. */
+static void random_run(uint64_t seed, int steps)
+{
+    struct gen g = {.state = seed * 77777 + 1, .services = 3, .instances = 3, .stacks = 30, .depth = 10};
+    struct store_config c = {.now = suite_now, .manual = true, .dir = place, .cache = seed % 2 ? 1 : 0};
+    struct store *oracle = NULL, *s = NULL;
+    struct err e = {0};
+
+    suite_clock = GEN_T0;
+    if (store_open(&store_memory, &c, &oracle, &e) < 0 || store_open(&store_clickhouse, &c, &s, &e) < 0) {
+        tap_fail("open: %s", e.message);
+        store_close(oracle);
+        return;
+    }
+    for (int i = 0; i < steps && !tap_bad; i++) {
+        _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, suite_clock);
+        struct sink_context ctx = {.tenant = "", .received_ns = suite_clock};
+
+        suite_clock += gen_below(&g, 400) * NS_PER_S;
+        store_append_wait(oracle, b, &ctx, NULL);
+        if (store_append_wait(s, b, &ctx, NULL) < 0)
+            tap_fail("append");
+        ctx.tenant = "neighbour";
+        store_append_wait(s, b, &ctx, NULL);
+        if (i == steps / 2) {
+            store_close(s);
+            s = NULL;
+            if (store_open(&store_clickhouse, &c, &s, &e) < 0)
+                tap_fail("open: %s", e.message);
+        }
+        if (i == steps / 3) {
+            struct asked k;
+
+            ask(&k, "cpu{service.name=\"svc-1\"}", GEN_T0, suite_clock - 300 * NS_PER_S);
+            eq_int(oracle->ops->delete (oracle, "", &k.q.columns[0], &e), 0);
+            if (s->ops->delete (s, "", &k.q.columns[0], &e) < 0)
+                tap_fail("delete: %s", e.message);
+            ask_done(&k);
+        }
+    }
+    if (s && !tap_bad) {
+        compare(oracle, s, GEN_T0 - 3600 * NS_PER_S, GEN_T0 + 86400 * NS_PER_S, "all");
+        compare(oracle, s, GEN_T0 + 100 * NS_PER_S, GEN_T0 + 3000 * NS_PER_S, "part");
+    }
+    store_close(oracle);
+    store_close(s);
+    suite_clock = GEN_T0;
+}
+
+static bool is_part(const char *name)
+{
+    const char *parts = getenv("WICK_CLICKHOUSE_PARTS");
+
+    return !parts || strstr(parts, name);
+}
+
+int main(void)
+{
+    const char *url = getenv("WICK_CLICKHOUSE_URL"), *steps = getenv("WICK_CLICKHOUSE_STEPS");
+    struct suite s = {.ops = &store_clickhouse, .after = drop_database};
+
+    test_locations();
+    test_text();
+    test_schema();
+    test_damaged_answers();
+    test_nobody_there();
+    if (!url)
+        return tap_done();
+    snprintf(place, sizeof place, "%s", url);
+    s.config.dir = place;
+    s.config.manual = true;
+    for (s.settle = SETTLE_FRESH; s.settle < SETTLES; s.settle += SETTLE_REOPENED) {
+        if (!is_part(s.settle ? "reopened" : "fresh"))
+            continue;
+        drop_database(NULL);
+        store_conformance(&s);
+    }
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        if (!is_part(seed == 1 ? "random1" : "random2"))
+            continue;
+        drop_database(NULL);
+        random_run(seed, steps ? atoi(steps) : 30);
+        tap_end("as engine memory answers");
+    }
+    drop_database(NULL);
+    return tap_done();
+}
