@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/thread.h"
 
 enum { FILE_MAX = 256 << 20 };
@@ -108,9 +109,12 @@ static void log_change(const struct alerts *a, uint32_t since)
 {
     for (size_t i = 0; i < a->states.n; i++) {
         const struct alert *x = a->states.v[i];
+        _cleanup_(buf_done) struct buf b = BUF_INIT;
 
-        if (x->change > since && x->stage != ALERT_PENDING)
-            log_info("alert %s: %s: %s", x->rule, alert_stage_name(x->stage), x->summary);
+        if (x->change <= since || x->stage == ALERT_PENDING)
+            continue;
+        printable_put(&b, str_from(x->summary), false); /* it has names from profiles */
+        log_info("alert %s: %s: %.*s", x->rule, alert_stage_name(x->stage), STR_FMT(buf_str(&b)));
     }
 }
 

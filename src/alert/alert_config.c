@@ -69,7 +69,8 @@ const struct option alert_options[] = {
     {"repeat", OPT_DURATION, ALERTS(repeat), "4h",
      "a webhook is told again about an alert that is still firing; 0s: never"},
     {"timeout", OPT_DURATION, ALERTS(timeout), "10s", "of one request to a receiver"},
-    {"rules", OPT_TABLES, ALERTS(rules), NULL, "the rules", .table = rule_options,
+    {"rules", OPT_TABLES, ALERTS(rules), NULL,
+     "the rules (default: if there are receivers, a rule of type verdict for every service)", .table = rule_options,
      .size = sizeof(struct alert_rule_config)},
     {0},
 };

@@ -548,6 +548,14 @@ static const struct conf_node *item_of(const struct conf_node *list, uint32_t i)
     return list && list->kind == CONF_LIST && i < list->n ? list->items[i] : list;
 }
 
+/* Receivers without any rules get the verdict on every new version: a deploy needs no more than a URL. */
+static const struct alert_rule_config default_rule = {.name = "new version is worse",
+                                                      .type = ALERT_VERDICT,
+                                                      .baseline = 86400 * NS_PER_S,
+                                                      .keep = 5 * 60 * NS_PER_S,
+                                                      .min_points = 2,
+                                                      .factor = 3};
+
 static int compile_all(struct alert_compile *c, const struct alert_sections *s)
 {
     const struct alert_rule_config *rules = s->alerts->rules.v;
@@ -565,6 +573,10 @@ static int compile_all(struct alert_compile *c, const struct alert_sections *s)
     for (uint32_t i = 0; r == 0 && i < s->alerts->rules.n; i++) {
         c->node = item_of(list, i);
         r = compile_rule(c, &rules[i], defaults, &x->v[x->n++]);
+    }
+    if (r == 0 && !list && x->n_targets) {
+        c->node = s->alerts_node;
+        r = compile_rule(c, &default_rule, defaults, &x->v[x->n++]);
     }
     for (uint32_t i = 0; r == 0 && i < s->recording->n; i++) {
         c->node = item_of(s->recording_node, i);
@@ -586,9 +598,9 @@ int alert_rules_new(const struct alert_sections *s, struct alert_rules **ret, st
     arena_init(&x->arena, TEXT_LIMIT);
     if (n > ALERT_RULES_MAX || m > ALERT_RULES_MAX)
         return conf_error(s->alerts_node, -E2BIG, e, "too many rules; the maximum is %d", ALERT_RULES_MAX);
-    x->v = arena_zalloc_array(&x->arena, n + 1, sizeof *x->v);
+    x->v = arena_zalloc_array(&x->arena, n + 1, sizeof *x->v); /* room for the default rule */
     x->recordings = arena_zalloc_array(&x->arena, m + 1, sizeof *x->recordings);
-    x->sources = arena_zalloc_array(&x->arena, n + m + 1, sizeof *x->sources);
+    x->sources = arena_zalloc_array(&x->arena, n + m + 2, sizeof *x->sources);
     r = x->v && x->recordings && x->sources ? compile_all(&c, s) : -ENOMEM;
     map_done(&c.names);
     map_done(&c.sources);

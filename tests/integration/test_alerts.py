@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from wick_tools import SHOP, WICK, Server, free_port, log_of, request, token_of, wait_for
+from wick_tools import SHOP, WICK, Server, free_port, log_of, need, request, token_of, wait_for
 
 RULE = """
     - name: encode is hot
@@ -379,4 +379,61 @@ def test_drift_and_verdict(tmp_path, receiver):
         wait_for(lambda: all(r["evaluated"] and not r["error"] for r in s.json("/api/v1/alerts")["rules"]))
         assert {a["service"] for a in s.json("/api/v1/alerts")["alerts"]} == {"bad"}
     finally:
+        assert s.stop()[0] == 0
+
+
+def alertmanager():
+    """The real one: from the PATH, or built from Go's registry (minutes, once)."""
+    found = shutil.which("alertmanager")
+    if found:
+        return found
+    need("go")
+    place = Path(os.environ["XDG_CACHE_HOME"]) / "wick-tests/alertmanager-0.27.0"
+    if not (place / "alertmanager").exists():
+        p = subprocess.run(["go", "install", "github.com/prometheus/alertmanager/cmd/alertmanager@v0.27.0"], capture_output=True, text=True,
+                           env={**os.environ, "GOBIN": str(place)}, timeout=1800)
+        if p.returncode:
+            pytest.skip(f"cannot build alertmanager: {p.stderr[-300:]}")
+    return str(place / "alertmanager")
+
+
+def form(x):
+    """The keys and types of a message."""
+    if isinstance(x, dict):
+        return {k: form(v) for k, v in x.items()}
+    return [form(v) for v in x] if isinstance(x, list) else type(x)
+
+
+@pytest.mark.slow
+def test_real_alertmanager(tmp_path, receiver):
+    """The alert arrives at Alertmanager, which passes it on to its own webhook with the labels and the link of wick, in a message that
+    has the form of those that wick's webhooks get; and it is over there when it is over here."""
+    port, direct = free_port(), Receiver()
+    (tmp_path / "am.yml").write_text("route: {receiver: hook, group_wait: 0s, group_interval: 1s, group_by: [alertname]}\n"
+                                     f"receivers: [{{name: hook, webhook_configs: [{{url: '{receiver.url}', send_resolved: true}}]}}]\n")
+    log = open(tmp_path / "am.log", "w")
+    am = subprocess.Popen([alertmanager(), f"--config.file={tmp_path}/am.yml", f"--storage.path={tmp_path}/am", "--cluster.listen-address=",
+                           f"--web.listen-address=127.0.0.1:{port}"], stdout=log, stderr=log)
+    s = serve(tmp_path, f"alerts:\n  interval: INTERVAL\n  webhooks: ['{direct.url}']\n  alertmanagers: ['http://127.0.0.1:{port}']\n"
+              f"  rules:{RULE}ui: {{url: 'https://wick.example.com'}}\n")
+    try:
+        s.send(request(SHOP))
+        got = wait_for(receiver.alerts)[0]
+        assert got["labels"] == {"alertname": "encode is hot", "service": "shop", "function": "encode", "type": "threshold", "severity": "page"}
+        assert got["generatorURL"].startswith("https://wick.example.com/compare?") and "71.4 %" in got["annotations"]["summary"]
+        there = json.loads(s.get("/api/v2/alerts", base=f"http://127.0.0.1:{port}")[1])
+        assert [a["labels"]["alertname"] for a in there] == ["encode is hot"] and there[0]["status"]["state"] == "active"
+        wait_for(lambda: direct.got)
+        theirs, ours = receiver.got[0][2], direct.got[0][2]
+        for m in (theirs, ours):
+            m["commonLabels"], m["commonAnnotations"] = {}, {}  # what all alerts have in common
+        assert form(ours) == form(theirs)
+        s.send(request([("main;other", 1000, False)]))
+        over = wait_for(lambda: receiver.alerts("resolved"), 120)[0]
+        assert over["labels"] == got["labels"] and over["fingerprint"] == got["fingerprint"]
+        assert not [t["error"] for t in s.json("/api/v1/alerts")["targets"] if t["error"]]
+    finally:
+        am.terminate()
+        am.wait()
+        direct.close()
         assert s.stop()[0] == 0

@@ -86,6 +86,20 @@ static void test_rules(void)
     ok(x->v[3].each && !x->v[0].each);
 }
 
+static void test_default_rule(void)
+{
+    _cleanup_(alert_rules_unrefp) struct alert_rules *told = must("alerts: {webhooks: http://a/}"),
+                                                     *silent = must("alerts: {}"),
+                                                     *none = must("alerts: {webhooks: http://a/, rules: []}");
+
+    if (!told || !silent || !none)
+        return;
+    eq_int(told->n, 1);
+    ok(told->v[0].type == ALERT_VERDICT && told->v[0].each && told->v[0].targets == 1);
+    eq_int(silent->n, 0);
+    eq_int(none->n, 0);
+}
+
 static void test_limits(void)
 {
     static const struct {
@@ -354,6 +368,7 @@ static int torture_states(void)
 int main(void)
 {
     tap_run(test_rules);
+    tap_run(test_default_rule);
     tap_run(test_limits);
     tap_run(test_durations);
     tap_torture(torture_rules);
