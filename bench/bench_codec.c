@@ -83,7 +83,12 @@ static void add_locations(struct builder *b, const struct shape *s, uint32_t *lo
     for (uint32_t i = 0; i < s->locations; i++) {
         struct line l = {.function = function[rnd(s->functions)], .line = 1 + rnd(4000)};
 
-        locations[i] = builder_location(b, mapping[rnd(16)], 0x7f0000000000 + rnd(0x10000000) + i, &l, 1, &kind, 1);
+        locations[i] = builder_location(b, &(struct builder_location){.mapping = mapping[rnd(16)],
+                                                                      .address = 0x7f0000000000 + rnd(0x10000000) + i,
+                                                                      .lines = &l,
+                                                                      .n_lines = 1,
+                                                                      .attrs = &kind,
+                                                                      .n_attrs = 1});
     }
 }
 
@@ -100,7 +105,12 @@ static void add_samples(struct builder *b, const struct shape *s, const uint32_t
         set[0] = builder_attr_int(b, STR("thread.id"), 1000 + rnd(20), (struct str){0});
         set[1] = builder_attr_str(b, STR("thread.name"), (struct str){name, (uint32_t) len});
         set[2] = builder_attr_int(b, STR("cpu.logical_number"), rnd(16), (struct str){0});
-        builder_sample(b, stacks[rnd(s->stacks)], 0, builder_attrs(b, set, 3), &v, 1, &t, s->times);
+        builder_sample(b, &(struct builder_sample){.stack = stacks[rnd(s->stacks)],
+                                                   .attrs = builder_attrs(b, set, 3),
+                                                   .values = &v,
+                                                   .n_values = 1,
+                                                   .timestamps = &t,
+                                                   .n_timestamps = s->times});
     }
 }
 

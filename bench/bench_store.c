@@ -399,7 +399,7 @@ static struct batch *service_dict(int service)
             l.function =
                 builder_function(b, &(struct function){.name = builder_string(b, str_from(name)),
                                                        .filename = builder_string(b, STR("src/some/file.go"))});
-            paths[k][i] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+            paths[k][i] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
         }
         depths[k] = n;
         for (uint32_t i = 0; i < n; i++)
@@ -651,13 +651,19 @@ static void run_agent(const char *dir, int processes, int minutes)
                     uint32_t m =
                         builder_mapping(b, &(struct mapping){.filename = builder_string(b, str_from(name))}, &id, 1);
 
-                    list[depth - 1 - k] =
-                        builder_location(b, m, 0x1000 + (k < 4 ? k : seed * 64 + k) * 16, NULL, 0, NULL, 0);
+                    list[depth - 1 - k] = builder_location(
+                        b,
+                        &(struct builder_location){.mapping = m, .address = 0x1000 + (k < 4 ? k : seed * 64 + k) * 16});
                 }
                 attrs[0] = builder_attr_int(b, STR("thread.id"), 1000 + p * 7 + below(3), (struct str){0});
                 attrs[1] = builder_attr_str(b, STR("thread.name"), str_from(name));
                 attrs[2] = builder_attr_int(b, STR("cpu.logical_number"), events[i].cpu, (struct str){0});
-                builder_sample(b, builder_stack(b, list, depth), 0, builder_attrs(b, attrs, 3), &one, 1, &ts, 1);
+                builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, list, depth),
+                                                           .attrs = builder_attrs(b, attrs, 3),
+                                                           .values = &one,
+                                                           .n_values = 1,
+                                                           .timestamps = &ts,
+                                                           .n_timestamps = 1});
             }
         }
         if (builder_finish(b, &out, NULL) < 0)
@@ -705,9 +711,10 @@ static struct batch *small_batch(const char *service, const char *host, int pid,
 
             snprintf(name, sizeof name, "fn%u", k < 5 ? k : (stack >> (depth - k > 10 ? 10 : depth - k)) * 31 + k);
             l.function = builder_function(b, &(struct function){.name = builder_string(b, str_from(name))});
-            list[depth - 1 - k] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+            list[depth - 1 - k] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
         }
-        builder_sample(b, builder_stack(b, list, depth), 0, (struct run){0}, &v, 1, NULL, 0);
+        builder_sample(b,
+                       &(struct builder_sample){.stack = builder_stack(b, list, depth), .values = &v, .n_values = 1});
     }
     if (builder_finish(b, &out, NULL) < 0)
         exit(1);

@@ -49,7 +49,9 @@ static void grow_tree(struct builder *b, struct tree *t, uint32_t mapping)
         f.filename = builder_string(b, str_from(file));
         f.start_line = i % 500;
         line = (struct line){builder_function(b, &f), i % 500 + 3, 0};
-        t->location[i] = builder_location(b, mapping, 0x400000 + 16ull * i, &line, 1, NULL, 0);
+        t->location[i] =
+            builder_location(b, &(struct builder_location){
+                                    .mapping = mapping, .address = 0x400000 + 16ull * i, .lines = &line, .n_lines = 1});
     }
 }
 
@@ -64,7 +66,9 @@ static void add_samples(struct builder *b, const struct tree *t, uint32_t n)
             if (!node)
                 break;
         }
-        builder_sample(b, builder_stack(b, stack, depth), 0, (struct run){0}, (int64_t[]){v, v * 10000000}, 2, NULL, 0);
+        builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, stack, depth),
+                                                   .values = (int64_t[]){v, v * 10000000},
+                                                   .n_values = 2});
     }
 }
 

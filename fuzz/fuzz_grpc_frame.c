@@ -19,7 +19,7 @@ static void answer(struct str s)
     struct grpc_status st;
     struct str message;
 
-    grpc_answer(200, &list, &none, s, 1 << 16, &inflated, &message, &st);
+    grpc_answer(&(struct grpc_response){200, &list, &none, s}, 1 << 16, &inflated, &message, &st);
     assert(message.n <= 1 << 16);
     buf_done(&inflated);
 }

@@ -35,7 +35,7 @@ static void read_body(struct http1_head *head, const char *p, size_t n, size_t s
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct http1_limits limits = {.head_bytes = 4096, .headers = 30};
+    struct http1_limits limits = {.head_bytes = 4096, .headers = 30, .head_request = size && data[0] & 2};
     struct http1_head head;
     struct arena a;
     ssize_t n;
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     n = http1_head_length(copy, size - 1, 0, limits.head_bytes);
     if (n > 0) {
         if (data[0] & 1)
-            r = http1_parse_response(copy, (size_t) n, &limits, data[0] & 2, &a, &head, NULL);
+            r = http1_parse_response(copy, (size_t) n, &limits, &a, &head, NULL);
         else
             r = http1_parse_request(copy, (size_t) n, &limits, &a, &head, NULL);
         if (r == 0) {

@@ -87,7 +87,8 @@ static uint32_t stack(struct builder *b, struct input *in)
         struct function f = {.name = builder_string(b, text(in, 4)), .filename = builder_string(b, text(in, 3))};
         struct line l = {.function = builder_function(b, &f), .line = number(in)};
 
-        locations[i] = builder_location(b, 0, (uint64_t) number(in), &l, 1, NULL, 0);
+        locations[i] = builder_location(
+            b, &(struct builder_location){.address = (uint64_t) number(in), .lines = &l, .n_lines = 1});
     }
     return builder_stack(b, locations, n);
 }
@@ -103,9 +104,15 @@ static void sample(struct builder *b, struct input *in, uint32_t n_types)
     for (uint32_t i = 0; i < ARRAY_SIZE(values); i++)
         values[i] = number(in);
     if (n_types == 1 && kind & 2)
-        builder_sample(b, stack(b, in), l, (struct run){0}, values, kind & 4 ? 2 : 0, times, 2);
+        builder_sample(b, &(struct builder_sample){.stack = stack(b, in),
+                                                   .link = l,
+                                                   .values = values,
+                                                   .n_values = kind & 4 ? 2 : 0,
+                                                   .timestamps = times,
+                                                   .n_timestamps = 2});
     else
-        builder_sample(b, stack(b, in), l, (struct run){0}, values, n_types, NULL, 0);
+        builder_sample(
+            b, &(struct builder_sample){.stack = stack(b, in), .link = l, .values = values, .n_values = n_types});
 }
 
 static void profile(struct builder *b, struct input *in)

@@ -23,7 +23,7 @@ int process_context_decode(struct str payload, struct arena *a, struct process_c
     int r;
 
     ret->resource = ret->attributes = (struct kvs){0};
-    r = otlp_kvs_decode(&d, p, end, 2, "attributes", 0, &ret->attributes);
+    r = otlp_kvs_decode(&d, p, end, 2, "attributes", &ret->attributes);
     while (r == 0 && p < end) {
         struct wire_field f;
 
@@ -31,7 +31,7 @@ int process_context_decode(struct str payload, struct arena *a, struct process_c
         if (!p)
             return -EBADMSG;
         if (f.tag == WIRE_TAG(1, WIRE_LEN))
-            r = otlp_kvs_decode(&d, f.data, p, 1, "resource", 0, &ret->resource);
+            r = otlp_kvs_decode(&d, f.data, p, 1, "resource", &ret->resource);
     }
     return r == -EINVAL ? -EBADMSG : r;
 }

@@ -140,7 +140,12 @@ static uint32_t object_location(struct batch_maker *m, const struct tally_frame 
     }
     m->t->counts.frames++;
     m->t->counts.frames_named += n > 0;
-    return builder_location(m->b, mapping, f->address + m->place.bias, lines, n, &attr, 1);
+    return builder_location(m->b, &(struct builder_location){.mapping = mapping,
+                                                             .address = f->address + m->place.bias,
+                                                             .lines = lines,
+                                                             .n_lines = n,
+                                                             .attrs = &attr,
+                                                             .n_attrs = 1});
 }
 
 static uint32_t kernel_location(struct batch_maker *m, const struct tally_frame *f)
@@ -151,10 +156,17 @@ static uint32_t kernel_location(struct batch_maker *m, const struct tally_frame 
 
     m->t->counts.frames++;
     if (!m->t->kernel || !kernel_names_find(m->t->kernel, f->address, &name))
-        return builder_location(m->b, kernel_mapping(m), f->address, NULL, 0, &attr, 1);
+        return builder_location(m->b,
+                                &(struct builder_location){
+                                    .mapping = kernel_mapping(m), .address = f->address, .attrs = &attr, .n_attrs = 1});
     m->t->counts.frames_named++;
     line = line_of(m, name.name, name.name, name.module, 0, 0);
-    return builder_location(m->b, kernel_mapping(m), f->address, &line, 1, &attr, 1);
+    return builder_location(m->b, &(struct builder_location){.mapping = kernel_mapping(m),
+                                                             .address = f->address,
+                                                             .lines = &line,
+                                                             .n_lines = 1,
+                                                             .attrs = &attr,
+                                                             .n_attrs = 1});
 }
 
 /* Frames that have only a name: of languages, of JITs, and marks. */
@@ -168,7 +180,8 @@ static uint32_t named_location(struct batch_maker *m, const struct tally_frame *
 
     m->t->counts.frames++;
     m->t->counts.frames_named += f->function.n && f->kind != FRAME_MARK;
-    return builder_location(m->b, 0, 0, &line, 1, &attr, 1);
+    return builder_location(m->b,
+                            &(struct builder_location){.lines = &line, .n_lines = 1, .attrs = &attr, .n_attrs = 1});
 }
 
 static uint32_t location_of(struct batch_maker *m, uint32_t frame)
@@ -353,7 +366,11 @@ static void put_row(struct batch_maker *m, const struct tally_row *row)
     uint64_t *times;
 
     if (t->options.pprof) {
-        builder_sample(m->b, stack_of(m, row->stack), row_link(m, row), row_attrs(m, row), both, 2, NULL, 0);
+        builder_sample(m->b, &(struct builder_sample){.stack = stack_of(m, row->stack),
+                                                      .link = row_link(m, row),
+                                                      .attrs = row_attrs(m, row),
+                                                      .values = both,
+                                                      .n_values = 2});
         return;
     }
     for (uint32_t i = row->first; i; i = t->times[i - 1].next)
@@ -369,7 +386,13 @@ static void put_row(struct batch_maker *m, const struct tally_row *row)
         values[n] = t->times[i - 1].value;
         times[n++] = (uint64_t) (wall - wall % NS_PER_MS); /* finer times would cost bytes */
     }
-    builder_sample(m->b, stack_of(m, row->stack), row_link(m, row), row_attrs(m, row), values, n, times, n);
+    builder_sample(m->b, &(struct builder_sample){.stack = stack_of(m, row->stack),
+                                                  .link = row_link(m, row),
+                                                  .attrs = row_attrs(m, row),
+                                                  .values = values,
+                                                  .n_values = n,
+                                                  .timestamps = times,
+                                                  .n_timestamps = n});
     mem_free(values);
     mem_free(times);
 }

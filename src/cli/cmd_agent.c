@@ -340,7 +340,7 @@ static int parse(int argc, char **argv, struct arena *arena, struct agent_comman
     int n = 0, r, k = 0;
 
     *o = defaults;
-    r = args_parse(agent_args, o, argc - 1, argv + 1, false, &n, e);
+    r = args_parse(agent_args, o, argc - 1, argv + 1, &n, e);
     if (r == 0 && n)
         r = err_set(e, -EINVAL, "unexpected argument '%s'", argv[1]);
     if (r < 0 || o->help || !o->config.n)
@@ -350,8 +350,8 @@ static int parse(int argc, char **argv, struct arena *arena, struct agent_comman
         k++;
     *o = defaults;
     if (r == 0)
-        r = args_parse(agent_args, o, k, more, false, &n, e);
-    return r < 0 ? r : args_parse(agent_args, o, argc - 1, argv + 1, false, &n, e);
+        r = args_parse(agent_args, o, k, more, &n, e);
+    return r < 0 ? r : args_parse(agent_args, o, argc - 1, argv + 1, &n, e);
 }
 
 static int run(int argc, char **argv)

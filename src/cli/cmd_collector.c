@@ -232,7 +232,7 @@ static int run(int argc, char **argv)
     static const char *const verbs[] = {"validate", "print-config", "components"};
     struct collector_options o = {0};
     struct err e = {0};
-    int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(args, &o, argc - 1, argv + 1, &n, &e);
     const char *verb = n ? argv[1] : NULL;
     bool known = !verb, list;
 

@@ -90,14 +90,14 @@ static int write_html(const struct convert_job *j, struct buf *out, struct err *
 {
     if (j->together)
         return convert_together(j->b, j->in, false, out, e);
-    return convert_html(j->b, j->p, j->type, j->in, j->o->base, out, e);
+    return convert_html(&(struct convert_view){j->b, j->p, j->type, j->in}, j->o->base, out, e);
 }
 
 static int write_svg(const struct convert_job *j, struct buf *out, struct err *e)
 {
     if (j->together)
         return convert_together(j->b, j->in, true, out, e);
-    return convert_svg(j->b, j->p, j->type, j->in, out, e);
+    return convert_svg(&(struct convert_view){j->b, j->p, j->type, j->in}, out, e);
 }
 
 static int write_callgrind(const struct convert_job *j, struct buf *out, struct err *e)
@@ -427,7 +427,7 @@ static int convert_run(int argc, char **argv)
     struct convert_options o = {.is_command = true};
     struct convert_plan p = {.from = INPUT_AUTO};
     struct err e = {0};
-    int n, r = args_parse(convert_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(convert_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("convert", "%s", e.message);

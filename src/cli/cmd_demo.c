@@ -241,7 +241,7 @@ static int run_role(int argc, char **argv)
     struct err e = {0};
     int n;
 
-    if (args_parse(role_args, &o, argc - 1, argv + 1, false, &n, &e) < 0)
+    if (args_parse(role_args, &o, argc - 1, argv + 1, &n, &e) < 0)
         return EXIT_USAGE;
     for (int i = 0; i < DEMO_SERVICES; i++)
         if (strcmp(o.role, roles[i]) == 0) {
@@ -261,7 +261,7 @@ static int demo_run(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "--role") == 0)
         return run_role(argc, argv);
-    r = args_parse(demo_args, &o, argc - 1, argv + 1, false, &n, &e);
+    r = args_parse(demo_args, &o, argc - 1, argv + 1, &n, &e);
     if (r == 0 && n)
         r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
     if (r < 0) {

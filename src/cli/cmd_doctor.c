@@ -67,7 +67,7 @@ static int doctor_run(int argc, char **argv)
     struct doctor_options o = {0};
     struct err e = {0};
     bool bad = false, outer = true;
-    int n, r = args_parse(doctor_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(doctor_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
         fputs(

@@ -456,7 +456,7 @@ static int run(int argc, char **argv)
     struct dump_arguments o = {0};
     struct err e = {0};
     uint64_t pid;
-    int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("dump", "%s", e.message);

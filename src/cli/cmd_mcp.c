@@ -88,7 +88,7 @@ static int mcp_run(int argc, char **argv)
     struct mcp_options o = {0};
     struct mcp m = {ask, &o.target};
     struct err e = {0};
-    int n, r = args_parse(mcp_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(mcp_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
         puts(

@@ -49,7 +49,7 @@ static int pgo_run(int argc, char **argv)
     _cleanup_(buf_done) struct buf profile = BUF_INIT;
     struct pgo_options o = {.output = "default.pgo"};
     struct err e = {0};
-    int n, r = args_parse(pgo_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(pgo_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
         puts(

@@ -140,7 +140,7 @@ static int query_run(int argc, char **argv)
     int n, r;
 
     build_args(args, names);
-    r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    r = args_parse(args, &o, argc - 1, argv + 1, &n, &e);
     if (o.help) {
         query_help(stdout, args);
         return EXIT_DONE;

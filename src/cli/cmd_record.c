@@ -416,7 +416,7 @@ static int run(int argc, char **argv)
 {
     struct recording c = {.o.watch.rate = 99, .command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
     struct err e = {0};
-    int n = 0, r = args_parse(record_args, &c.o, argc - 1, argv + 1, true, &n, &e);
+    int n = 0, r = args_parse_leading(record_args, &c.o, argc - 1, argv + 1, &n, &e);
 
     if (r == 0 && c.o.help) {
         usage(stdout);

@@ -325,7 +325,7 @@ static int run(int argc, char **argv)
     struct err e = {0};
     int n;
 
-    if (args_parse(run_args, &o, argc - 1, argv + 1, true, &n, &e) < 0 || check_options(&o, &e) < 0)
+    if (args_parse_leading(run_args, &o, argc - 1, argv + 1, &n, &e) < 0 || check_options(&o, &e) < 0)
         return command_misused("run", "%s", e.message);
     if (o.help) {
         printf(

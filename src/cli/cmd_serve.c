@@ -119,7 +119,7 @@ static int serve_run(int argc, char **argv)
 {
     struct serve_args a = {0};
     struct err e = {0};
-    int n, r = args_parse(serve_args, &a, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(serve_args, &a, argc - 1, argv + 1, &n, &e);
 
     if (a.help) {
         serve_help(stdout);

@@ -535,7 +535,7 @@ static int store_run(int argc, char **argv)
     struct store_options o = {0};
     enum otlp_file_form form;
     struct err e = {0};
-    int n, r = args_parse(store_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(store_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("store", "%s", e.message);

@@ -125,7 +125,7 @@ static int run(int argc, char **argv)
     _cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
     struct symbolize_arguments o = {.memory = (int64_t) 8 << 30};
     struct err e = {0};
-    int n, r = args_parse(args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("symbolize", "%s", e.message);

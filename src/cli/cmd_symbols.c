@@ -232,7 +232,7 @@ static int symbols_run(int argc, char **argv)
     };
     struct symbols_options o = {0};
     struct err e = {0};
-    int n, r = args_parse(symbols_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(symbols_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("symbols", "%s", e.message);

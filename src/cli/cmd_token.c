@@ -152,7 +152,7 @@ static int token_run(int argc, char **argv)
     struct token_options o = {0};
     enum auth_scope scope;
     struct err e = {0};
-    int n, r = args_parse(token_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(token_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("token", "%s", e.message);

@@ -184,7 +184,7 @@ static int run(int argc, char **argv)
 {
     struct top_options o = {.interval = 2 * NS_PER_S, .watch.rate = 99};
     struct err e = {0};
-    int n = 0, r = args_parse(top_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n = 0, r = args_parse(top_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r == 0 && o.help) {
         printf(

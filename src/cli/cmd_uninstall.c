@@ -152,7 +152,7 @@ static int uninstall_run(int argc, char **argv)
     struct uninstall_options o = {0};
     struct err e = {0};
     char prefix[PATH_MAX];
-    int n, r = args_parse(uninstall_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(uninstall_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
         fputs(

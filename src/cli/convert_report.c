@@ -29,22 +29,28 @@ static int add_base(struct tree *t, const char *path, struct str type, struct er
     for (uint32_t i = 0; i < single->n_profiles; i++)
         for (uint32_t k = 0; k < single->profiles[i].n_types; k++)
             if (str_eq(batch_string(single, single->profiles[i].types[k].type), type))
-                return convert_to_tree(single, &single->profiles[i], k, BY_FUNCTION, false, t, 0);
+                return convert_to_tree(single, &single->profiles[i], k, t, 0);
     return err_set(e, -EINVAL, "'%s' has no sample type '%.*s'", path, STR_FMT(type));
 }
 
-int convert_html(const struct batch *b, const struct profile *p, uint32_t type, const char *title,
-                 const char *base_path, struct buf *out, struct err *e)
+static void name_tree(struct tree *t, const struct convert_view *v)
+{
+    t->type = batch_string(v->batch, v->profile->types[v->type].type);
+    t->unit = batch_string(v->batch, v->profile->types[v->type].unit);
+}
+
+int convert_html(const struct convert_view *v, const char *base_path, struct buf *out, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     _cleanup_(tree_freep) struct tree *small = NULL;
-    struct str name = batch_string(b, p->types[type].type);
     int r = tree_new(base_path ? 2 : 1, 0, &t);
 
     if (r >= 0)
-        r = convert_to_tree(b, p, type, BY_FUNCTION, false, t, base_path ? 1 : 0);
+        r = convert_to_tree(v->batch, v->profile, v->type, t, base_path ? 1 : 0);
+    if (r >= 0)
+        name_tree(t, v);
     if (r >= 0 && base_path)
-        r = add_base(t, base_path, name, e);
+        r = add_base(t, base_path, t->type, e);
     if (r < 0)
         return r;
     tree_sum_up(t);
@@ -53,32 +59,26 @@ int convert_html(const struct batch *b, const struct profile *p, uint32_t type, 
         if (r < 0)
             return r;
     }
-    if (small) {
-        small->type = name;
-        small->unit = batch_string(b, p->types[type].unit);
-    }
-    t->type = name;
-    t->unit = batch_string(b, p->types[type].unit);
-    return html_flame(small ? small : t, gopath_base(str_from(title)), out, e);
+    if (small)
+        name_tree(small, v);
+    return html_flame(small ? small : t, gopath_base(str_from(v->title)), out, e);
 }
 
-int convert_svg(const struct batch *b, const struct profile *p, uint32_t type, const char *title, struct buf *out,
-                struct err *e)
+int convert_svg(const struct convert_view *v, struct buf *out, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL, *small = NULL;
     int r = tree_new(1, 0, &t);
 
     if (r >= 0)
-        r = convert_to_tree(b, p, type, BY_FUNCTION, false, t, 0);
+        r = convert_to_tree(v->batch, v->profile, v->type, t, 0);
     if (r < 0)
         return r;
     tree_sum_up(t);
     r = tree_prune(t, &(struct tree_prune){.max_nodes = SVG_NODES_MAX}, &small); /* also orders siblings by name */
     if (r < 0)
         return r;
-    small->type = batch_string(b, p->types[type].type);
-    small->unit = batch_string(b, p->types[type].unit);
-    return svg_flame(small, gopath_base(str_from(title)), out, e);
+    name_tree(small, v);
+    return svg_flame(small, gopath_base(str_from(v->title)), out, e);
 }
 
 static struct str type_of(const struct batch *b, const struct profile *p)

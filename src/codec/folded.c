@@ -95,7 +95,10 @@ static int read_stack(struct folded_reader *r, struct str text, uint32_t *ret_n)
             (struct line){.function = builder_function(r->b, &(struct function){.name = builder_string(r->b, frame)})};
         if (kind == 'i' && !last)
             continue;
-        r->stack[n++] = builder_location(r->b, 0, 0, r->lines, n_lines, &r->types[kind == 'k' ? 2 : 1], kind != 0);
+        r->stack[n++] = builder_location(r->b, &(struct builder_location){.lines = r->lines,
+                                                                          .n_lines = n_lines,
+                                                                          .attrs = &r->types[kind == 'k' ? 2 : 1],
+                                                                          .n_attrs = kind != 0});
         n_lines = 0;
     }
     *ret_n = n;
@@ -118,7 +121,8 @@ static int read_lines(struct folded_reader *r, struct str text, struct err *e)
         rc = read_stack(r, stack, &n);
         if (rc < 0)
             return err_set(e, rc, "folded stacks: line %lu: more than %d frames", number, FRAMES_MAX);
-        builder_sample(r->b, builder_stack(r->b, r->stack, n), 0, (struct run){0}, &value, 1, NULL, 0);
+        builder_sample(
+            r->b, &(struct builder_sample){.stack = builder_stack(r->b, r->stack, n), .values = &value, .n_values = 1});
         if (builder_error(r->b))
             break;
     }

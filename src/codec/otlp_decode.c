@@ -191,7 +191,7 @@ static int decode_profile(struct otlp_decoder *d, const uint8_t *p, const uint8_
 
 static int decode_scope_message(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct scope *s)
 {
-    int r = otlp_kvs_decode(&d->values, p, end, 3, "attributes", 0, &s->attrs);
+    int r = otlp_kvs_decode(&d->values, p, end, 3, "attributes", &s->attrs);
 
     while (p < end && r == 0) {
         struct wire_field f;
@@ -265,7 +265,7 @@ static int keep_entity_refs(struct otlp_decoder *d, struct resource *res, const 
 
 static int decode_resource_message(struct otlp_decoder *d, const uint8_t *p, const uint8_t *end, struct resource *res)
 {
-    int r = otlp_kvs_decode(&d->values, p, end, 1, "attributes", 0, &res->attrs);
+    int r = otlp_kvs_decode(&d->values, p, end, 1, "attributes", &res->attrs);
 
     while (p < end && r == 0) {
         struct wire_field f;

@@ -20,8 +20,16 @@ struct otlp_decoder {
 /* The contents of batch.owned: one block of tables with the pools at its end, and pools that outgrew it. */
 enum { OWNED_BLOCK, OWNED_INDICES, OWNED_LINES };
 
-/* Makes room for `need` elements of a pool that has n. -EFBIG over the limit, -ENOMEM. */
-int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, size_t n, size_t need, size_t size);
+/* A pool of elements that can outgrow the block. */
+struct otlp_pool {
+    int owned;      /* its slot in batch.owned once it has */
+    void *elements; /* address of the pointer to the elements */
+    size_t *cap;
+    size_t n, size; /* elements, and bytes of each */
+};
+
+/* Makes room for `need` elements. -EFBIG over the limit, -ENOMEM. */
+int otlp_grow_pool(struct otlp_decoder *d, const struct otlp_pool *pool, size_t need);
 
 /* Appends the elements of a repeated number field (WIRE_LIST_OF) to the pool of indices as references into t; `next` is
  * the position after the field. No other run may be appended to between the elements of one run. */

@@ -6,21 +6,21 @@
 #include "base/mem.h"
 #include "codec/otlp_decode.h"
 
-int otlp_grow_pool(struct otlp_decoder *d, int owned, void *pool, size_t *cap, size_t n, size_t need, size_t size)
+int otlp_grow_pool(struct otlp_decoder *d, const struct otlp_pool *pool, size_t need)
 {
-    size_t more = MAX(need, *cap + *cap / 2) - *cap;
-    void **at = pool, *p;
+    size_t *cap = pool->cap, size = pool->size, more = MAX(need, *cap + *cap / 2) - *cap;
+    void **at = pool->elements, **owned = &d->b->owned[pool->owned], *p;
 
     if (d->used + more * size > d->memory)
         more = need - *cap;
     if (d->used + more * size > d->memory)
         return -EFBIG;
-    p = mem_realloc(d->b->owned[owned], (*cap + more) * size);
+    p = mem_realloc(*owned, (*cap + more) * size);
     if (!p)
         return -ENOMEM;
-    if (!d->b->owned[owned] && n) /* it was inside the block */
-        memcpy(p, *at, n * size);
-    *at = d->b->owned[owned] = p;
+    if (!*owned && pool->n) /* it was inside the block */
+        memcpy(p, *at, pool->n * size);
+    *at = *owned = p;
     d->used += more * size;
     *cap += more;
     return 0;
@@ -37,7 +37,8 @@ int otlp_decode_refs(struct otlp_decoder *d, const struct wire_field *f, const u
     int r;
 
     if (unlikely(most > d->cap_indices)) {
-        r = otlp_grow_pool(d, OWNED_INDICES, &dict->indices, &d->cap_indices, dict->n_indices, most, sizeof *q);
+        r = otlp_grow_pool(
+            d, &(struct otlp_pool){OWNED_INDICES, &dict->indices, &d->cap_indices, dict->n_indices, sizeof *q}, most);
         if (r < 0)
             return r;
     }
@@ -179,8 +180,10 @@ static int decode_location(struct otlp_decoder *d, const uint8_t *p, const uint8
             if (!l->lines.n)
                 l->lines.off = dict->n_lines;
             if (unlikely(dict->n_lines == d->cap_lines))
-                r = otlp_grow_pool(d, OWNED_LINES, &dict->lines, &d->cap_lines, dict->n_lines,
-                                   dict->n_lines + (size_t) 1, sizeof(struct line));
+                r = otlp_grow_pool(
+                    d,
+                    &(struct otlp_pool){OWNED_LINES, &dict->lines, &d->cap_lines, dict->n_lines, sizeof(struct line)},
+                    dict->n_lines + (size_t) 1);
             if (unlikely(r < 0))
                 return r;
             r = wire_path(&d->w, decode_line(d, f.data, p, &dict->lines[dict->n_lines++]), "lines", l->lines.n++);
@@ -221,7 +224,7 @@ static int decode_attr(struct otlp_decoder *d, const uint8_t *p, const uint8_t *
             r = otlp_ref(strings, f.v, f.at, "key_strindex", &d->w, &a->key);
             break;
         case WIRE_TAG(2, WIRE_LEN):
-            r = wire_path(&d->w, otlp_value_decode(&d->values, f.data, p, 0, &a->value), "value", WIRE_NO_INDEX);
+            r = wire_path(&d->w, otlp_value_decode(&d->values, f.data, p, &a->value), "value", WIRE_NO_INDEX);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
             r = otlp_ref_optional(strings, f.v, f.at, "unit_strindex", &d->w, &a->unit);

@@ -30,7 +30,7 @@ static int count_field(struct otlp_values *d, const uint8_t *p, const uint8_t *e
     return r;
 }
 
-static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct kv *ret)
+static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end, struct kv *ret)
 {
     struct wire_field f;
     uint32_t i = 0;
@@ -44,7 +44,7 @@ static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end
                 ret->key = wire_str(&f);
             break;
         case WIRE_TAG(2, WIRE_LEN):
-            r = wire_path(d->w, otlp_value_decode(d, f.data, p, depth, &ret->value), "value", WIRE_NO_INDEX);
+            r = wire_path(d->w, otlp_value_decode(d, f.data, p, &ret->value), "value", WIRE_NO_INDEX);
             break;
         case WIRE_TAG(3, WIRE_VARINT):
             r = otlp_ref_optional(&d->string_table, f.v, f.at, "key_strindex", d->w, &i);
@@ -56,9 +56,9 @@ static int decode_kv(struct otlp_values *d, const uint8_t *p, const uint8_t *end
     return r;
 }
 
-static int alloc_kvs(struct otlp_values *d, uint32_t n, unsigned depth, struct kv **ret)
+static int alloc_kvs(struct otlp_values *d, uint32_t n, struct kv **ret)
 {
-    if (depth || n > d->n_pool)
+    if (d->depth || n > d->n_pool)
         return otlp_alloc(d->arena, n, sizeof **ret, ret);
     *ret = d->pool;
     d->pool += n;
@@ -67,7 +67,7 @@ static int alloc_kvs(struct otlp_values *d, uint32_t n, unsigned depth, struct k
 }
 
 int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t field, const char *name,
-                    unsigned depth, struct kvs *ret)
+                    struct kvs *ret)
 {
     uint32_t tag = WIRE_TAG(field, WIRE_LEN), i = 0, n = 0;
     int r = count_field(d, p, end, tag, &n);
@@ -75,7 +75,7 @@ int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end,
     *ret = (struct kvs){0};
     if (r < 0 || !n)
         return r;
-    r = alloc_kvs(d, n, depth, &ret->v);
+    r = alloc_kvs(d, n, &ret->v);
     if (r < 0)
         return r;
     ret->n = n;
@@ -85,7 +85,7 @@ int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end,
         p = wire_next(p, end, &f);
         if (f.tag != tag)
             continue;
-        r = decode_kv(d, f.data, p, depth, &ret->v[i]);
+        r = decode_kv(d, f.data, p, &ret->v[i]);
         if (r < 0)
             return wire_path(d->w, r, name, i);
         i++;
@@ -93,7 +93,7 @@ int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end,
     return 0;
 }
 
-static int decode_array(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret)
+static int decode_array(struct otlp_values *d, const uint8_t *p, const uint8_t *end, struct value *ret)
 {
     uint32_t i = 0, n = 0;
     int r = count_field(d, p, end, WIRE_TAG(1, WIRE_LEN), &n);
@@ -112,7 +112,7 @@ static int decode_array(struct otlp_values *d, const uint8_t *p, const uint8_t *
         p = wire_next(p, end, &f);
         if (f.tag != WIRE_TAG(1, WIRE_LEN))
             continue;
-        r = otlp_value_decode(d, f.data, p, depth, &ret->array[i]);
+        r = otlp_value_decode(d, f.data, p, &ret->array[i]);
         if (r < 0)
             return wire_path(d->w, r, "values", i);
         i++;
@@ -120,23 +120,27 @@ static int decode_array(struct otlp_values *d, const uint8_t *p, const uint8_t *
     return 0;
 }
 
-static int decode_list(struct otlp_values *d, const struct wire_field *f, unsigned depth, struct value *ret)
+static int decode_list(struct otlp_values *d, const struct wire_field *f, struct value *ret)
 {
+    const uint8_t *end = f->data + f->v;
     struct kvs kvs;
     int r;
 
-    if (depth >= OTLP_VALUE_DEPTH_MAX)
+    if (d->depth >= OTLP_VALUE_DEPTH_MAX)
         return wire_fail(d->w, f->at, NULL, "lists are nested more than %d deep", OTLP_VALUE_DEPTH_MAX);
-    if (f->tag == WIRE_TAG(5, WIRE_LEN))
-        return wire_path(d->w, decode_array(d, f->data, f->data + f->v, depth + 1, ret), "array_value", WIRE_NO_INDEX);
-    r = otlp_kvs_decode(d, f->data, f->data + f->v, 1, "values", depth + 1, &kvs);
-    if (r < 0)
-        return wire_path(d->w, r, "kvlist_value", WIRE_NO_INDEX);
-    *ret = (struct value){.kind = VALUE_MAP, .n = kvs.n, .map = kvs.v};
-    return 0;
+    d->depth++;
+    if (f->tag == WIRE_TAG(5, WIRE_LEN)) {
+        r = wire_path(d->w, decode_array(d, f->data, end, ret), "array_value", WIRE_NO_INDEX);
+    } else {
+        r = wire_path(d->w, otlp_kvs_decode(d, f->data, end, 1, "values", &kvs), "kvlist_value", WIRE_NO_INDEX);
+        if (r >= 0)
+            *ret = (struct value){.kind = VALUE_MAP, .n = kvs.n, .map = kvs.v};
+    }
+    d->depth--;
+    return r;
 }
 
-int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret)
+int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, struct value *ret)
 {
     struct wire_field f;
     uint32_t i = 0;
@@ -160,7 +164,7 @@ int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *en
             break;
         case WIRE_TAG(5, WIRE_LEN):
         case WIRE_TAG(6, WIRE_LEN):
-            r = decode_list(d, &f, depth, ret);
+            r = decode_list(d, &f, ret);
             break;
         case WIRE_TAG(7, WIRE_LEN):
             *ret = (struct value){.kind = VALUE_BYTES, .n = (uint32_t) f.v, .str = (const char *) f.data};

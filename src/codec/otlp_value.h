@@ -25,6 +25,7 @@ struct otlp_values {
     struct wire_err *w;
     struct kv *pool; /* room for attributes that are not nested */
     uint32_t n_pool;
+    unsigned depth; /* of lists around the value being decoded */
 };
 
 /* Converts a sender's reference to the batch's index in *ret; -EINVAL with an error message if it is out of range. */
@@ -52,9 +53,9 @@ static inline int otlp_ref_optional(const struct otlp_table *t, uint64_t v, cons
 int otlp_alloc(struct arena *a, uint64_t n, size_t size, void *ret);
 
 /* One AnyValue. */
-int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, unsigned depth, struct value *ret);
+int otlp_value_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, struct value *ret);
 /* Decodes all KeyValues in field `field` of the message [p, end); its other fields are ignored. */
 int otlp_kvs_decode(struct otlp_values *d, const uint8_t *p, const uint8_t *end, uint32_t field, const char *name,
-                    unsigned depth, struct kvs *ret);
+                    struct kvs *ret);
 
 #endif

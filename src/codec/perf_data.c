@@ -453,7 +453,9 @@ static uint32_t locate(struct perf_data *p, const struct perf_sample *s, uint64_
         pid = f->attr;
         m = find_map(p, pid, ip, s->time);
     }
-    return builder_location(p->b, mapping_of(p, m), ip, NULL, 0, &p->types[kernel], 1);
+    return builder_location(p->b,
+                            &(struct builder_location){
+                                .mapping = mapping_of(p, m), .address = ip, .attrs = &p->types[kernel], .n_attrs = 1});
 }
 
 static void skip_read(struct cursor *c, uint64_t format)

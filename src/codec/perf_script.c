@@ -253,8 +253,12 @@ static int build_stack(struct perf_reader *r, uint32_t *ret_n)
             continue;
         if (f->dso.n)
             mapping = builder_mapping(r->b, &(struct mapping){.filename = builder_string(r->b, f->dso)}, NULL, 0);
-        r->stack[n++] =
-            builder_location(r->b, mapping, f->address, r->lines, n_lines, &kernel, is_kernel(f->dso) ? 1 : 0);
+        r->stack[n++] = builder_location(r->b, &(struct builder_location){.mapping = mapping,
+                                                                          .address = f->address,
+                                                                          .lines = r->lines,
+                                                                          .n_lines = n_lines,
+                                                                          .attrs = &kernel,
+                                                                          .n_attrs = is_kernel(f->dso) ? 1 : 0});
         n_lines = 0;
     }
     *ret_n = n;
@@ -401,8 +405,10 @@ static void write_profile(struct perf_reader *r, uint32_t event)
     }
     for (size_t i = 0; i < r->n_rows; i++)
         if (r->rows[i].event == event)
-            builder_sample(r->b, r->rows[i].stack, 0, r->rows[i].attrs, (int64_t[]){r->rows[i].count, r->rows[i].sum},
-                           v->has_period ? 2 : 1, NULL, 0);
+            builder_sample(r->b, &(struct builder_sample){.stack = r->rows[i].stack,
+                                                          .attrs = r->rows[i].attrs,
+                                                          .values = (int64_t[]){r->rows[i].count, r->rows[i].sum},
+                                                          .n_values = v->has_period ? 2 : 1});
 }
 
 static int read_lines(struct perf_reader *r, struct str text, struct err *e)

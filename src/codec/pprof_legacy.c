@@ -342,8 +342,11 @@ static void build_symbols(const struct legacy *l, struct builder *b, struct lega
 
         if (x->function)
             line.function = m->functions[x->function - 1];
-        m->locations[i] = builder_location(b, x->mapping ? m->mappings[x->mapping - 1] : 0, x->address, &line,
-                                           x->function != 0, NULL, 0);
+        m->locations[i] =
+            builder_location(b, &(struct builder_location){.mapping = x->mapping ? m->mappings[x->mapping - 1] : 0,
+                                                           .address = x->address,
+                                                           .lines = &line,
+                                                           .n_lines = x->function != 0});
     }
 }
 
@@ -360,7 +363,10 @@ static void build_samples(const struct legacy *l, struct builder *b, struct lega
 
             attrs = builder_attrs(b, &attr, 1);
         }
-        builder_sample(b, builder_stack(b, m->stack, (uint32_t) s->n), 0, attrs, s->values, l->n_types, NULL, 0);
+        builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, m->stack, (uint32_t) s->n),
+                                                   .attrs = attrs,
+                                                   .values = s->values,
+                                                   .n_values = l->n_types});
     }
 }
 

@@ -126,7 +126,8 @@ static uint32_t get_function(struct pstats *p, uint8_t type)
     f.filename = builder_string(p->b, str_is(file.text, "~") ? STR("") : file.text);
     at.line = line.number > 0 ? (int64_t) line.number : 0;
     at.function = builder_function(p->b, &f);
-    line.location = 1 + builder_location(p->b, 0, 0, &at, 1, &p->frame_type, 1);
+    line.location = 1 + builder_location(p->b, &(struct builder_location){
+                                                   .lines = &at, .n_lines = 1, .attrs = &p->frame_type, .n_attrs = 1});
     if (ref != SIZE_MAX)
         p->refs[ref] = line;
     return line.location;

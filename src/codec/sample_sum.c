@@ -48,7 +48,8 @@ void sample_sum_write(const struct sample_sum *s, uint32_t profile, uint32_t n_v
             continue;
         for (int k = 0; k < SAMPLE_SUM_VALUES; k++)
             values[k] = wrap_mul(row->values[k], scale);
-        builder_sample(b, row->stack, 0, row->attrs, values, n_values, NULL, 0);
+        builder_sample(b, &(struct builder_sample){
+                              .stack = row->stack, .attrs = row->attrs, .values = values, .n_values = n_values});
     }
 }
 

@@ -115,12 +115,11 @@ static int parse_short(const struct arg *table, void *options, int argc, char **
     return 0;
 }
 
-int args_parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, int *ret_n,
-               struct err *e)
+/* Returns the number of arguments that are not options. */
+static int parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, struct err *e)
 {
     int words = 0, i, r;
 
-    *ret_n = 0;
     for (i = 0; i < argc; i++) {
         if (strcmp(argv[i], "--") == 0) {
             i++;
@@ -139,8 +138,23 @@ int args_parse(const struct arg *table, void *options, int argc, char **argv, bo
     }
     while (i < argc)
         argv[words++] = argv[i++];
-    *ret_n = words;
-    return 0;
+    return words;
+}
+
+int args_parse(const struct arg *table, void *options, int argc, char **argv, int *ret_n, struct err *e)
+{
+    int n = parse(table, options, argc, argv, false, e);
+
+    *ret_n = MAX(n, 0);
+    return MIN(n, 0);
+}
+
+int args_parse_leading(const struct arg *table, void *options, int argc, char **argv, int *ret_n, struct err *e)
+{
+    int n = parse(table, options, argc, argv, true, e);
+
+    *ret_n = MAX(n, 0);
+    return MIN(n, 0);
 }
 
 void args_help(const struct arg *table, FILE *out)

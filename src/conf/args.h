@@ -45,11 +45,11 @@ struct arg_list {
     size_t n;
 };
 
-/* Parses options. If stop_at_word is true, parsing stops at the first argument that is not an option; otherwise such
- * arguments are skipped until "--". They are moved to the front of argv; *ret_n is their number, 0 on failure. An
- * unknown option is an error whose message names the closest known one. */
-int args_parse(const struct arg *table, void *options, int argc, char **argv, bool stop_at_word, int *ret_n,
-               struct err *e);
+/* Parses options. Arguments that are not options, and all after "--", are moved to the front of argv; *ret_n is their
+ * number, 0 on failure. An unknown option is an error whose message names the closest known one. */
+int args_parse(const struct arg *table, void *options, int argc, char **argv, int *ret_n, struct err *e);
+/* The same for a command line that ends in another: parsing stops at the first argument that is not an option. */
+int args_parse_leading(const struct arg *table, void *options, int argc, char **argv, int *ret_n, struct err *e);
 /* Prints the option lines of a help text. */
 void args_help(const struct arg *table, FILE *out);
 

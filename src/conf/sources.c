@@ -228,8 +228,14 @@ static ptrdiff_t closing(struct str s, size_t from)
 static int expand_text(struct conf *c, const struct conf_node *at, struct str s, int depth, struct buf *out,
                        struct err *e);
 
+/* What a ${...} stands for: its value, and the text that the value was parsed from. */
+struct expansion {
+    struct conf_node *node;
+    struct str text;
+};
+
 static int read_expansion(struct conf *c, const struct conf_node *at, struct str inner, int depth,
-                          struct conf_node **ret, struct str *ret_text, struct err *e)
+                          struct expansion *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct str uri;
@@ -242,7 +248,7 @@ static int read_expansion(struct conf *c, const struct conf_node *at, struct str
     if (r < 0)
         return r;
     uri = arena_str(&c->arena, buf_str(&b));
-    r = read_source(c, uri, false, ret, ret_text, e);
+    r = read_source(c, uri, false, &ret->node, &ret->text, e);
     if (r < 0)
         return err_prefix(e, r, "%s:%u:%u: ${%.*s}: ", at->file, at->line, at->column, STR_FMT(uri));
     return 0;
@@ -258,15 +264,16 @@ static int expand_text(struct conf *c, const struct conf_node *at, struct str s,
             i++;
         } else if (s.p[i] == '$' && i + 1 < s.n && s.p[i + 1] == '{') {
             ptrdiff_t end = closing(s, i);
-            struct conf_node *n = NULL;
-            struct str text;
+            struct expansion x = {0};
+            const struct conf_node *n;
             int r;
 
             if (end < 0)
                 return conf_error(at, -EINVAL, e, "'${' without '}' in '%.*s'", STR_FMT(s));
-            r = read_expansion(c, at, str_slice(s, i + 2, (size_t) end), depth, &n, &text, e);
+            r = read_expansion(c, at, str_slice(s, i + 2, (size_t) end), depth, &x, e);
             if (r < 0)
                 return r;
+            n = x.node;
             if (n->kind == CONF_MAP || n->kind == CONF_LIST)
                 return conf_error(at, -EINVAL, e, "a map or list cannot be inserted into a string: '%.*s'", STR_FMT(s));
             buf_put_str(out, n->kind == CONF_SCALAR ? n->text : STR(""));
@@ -283,19 +290,20 @@ static int expand_node(struct conf *c, struct conf_node **slot, int depth, struc
 static int expand_scalar(struct conf *c, struct conf_node **slot, int depth, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    struct conf_node *n = *slot, *value = NULL;
-    struct str text;
+    struct conf_node *n = *slot, *value;
+    struct expansion x = {0};
     int r;
 
     if (str_find_char(n->text, '$') < 0)
         return 0;
     if (str_starts(n->text, STR("${")) && closing(n->text, 0) == (ptrdiff_t) n->text.n - 1) {
-        r = read_expansion(c, n, str_slice(n->text, 2, n->text.n - 1), depth, &value, &text, e);
+        r = read_expansion(c, n, str_slice(n->text, 2, n->text.n - 1), depth, &x, e);
         if (r < 0)
             return r;
+        value = x.node;
         if (n->quoted && value->kind == CONF_SCALAR) { /* "${env:X}": quotes make it a string */
             value->quoted = true;
-            value->text = text;
+            value->text = x.text;
         }
         value->file = n->file;
         value->line = n->line;

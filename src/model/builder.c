@@ -305,38 +305,38 @@ static struct run add_lines(struct builder *b, const struct line *v, uint32_t n)
     return run;
 }
 
-static uint64_t hash_location(uint32_t mapping, uint64_t address, const struct line *lines, uint32_t n_lines)
+static uint64_t hash_location(const struct builder_location *l)
 {
-    uint64_t h = hash64_u64(address) ^ hash_mix(mapping + 1, 0xa0761d6478bd642full);
+    uint64_t h = hash64_u64(l->address) ^ hash_mix(l->mapping + 1, 0xa0761d6478bd642full);
 
-    for (uint32_t i = 0; i < n_lines; i++)
-        h = hash_mix(h ^ ((uint64_t) lines[i].function << 32 | (uint32_t) lines[i].line), 0xe7037ed1a0b428dbull + i);
+    for (uint32_t i = 0; i < l->n_lines; i++)
+        h = hash_mix(h ^ ((uint64_t) l->lines[i].function << 32 | (uint32_t) l->lines[i].line),
+                     0xe7037ed1a0b428dbull + i);
     return h;
 }
 
-uint32_t builder_location(struct builder *b, uint32_t mapping, uint64_t address, const struct line *lines,
-                          uint32_t n_lines, const uint32_t *attrs, uint32_t n_attrs)
+uint32_t builder_location(struct builder *b, const struct builder_location *l)
 {
     struct dict *d = &b->batch->dict;
-    uint64_t h = hash_location(mapping, address, lines, n_lines);
+    uint64_t h = hash_location(l);
     struct location *slot;
 
-    if (!b->limits.every_entry && !mapping && !address && !n_lines && !n_attrs)
+    if (!b->limits.every_entry && !l->mapping && !l->address && !l->n_lines && !l->n_attrs)
         return 0;
     for (struct map_pos p = map_find(&b->locations, h); p.index != MAP_NONE; p = map_next(&b->locations, p)) {
         const struct location *o = &d->locations[p.index];
 
-        if (o->address == address && o->mapping == mapping && lines_eq(d, o->lines, lines, n_lines) &&
-            list_eq(d, o->attrs, attrs, n_attrs))
+        if (o->address == l->address && o->mapping == l->mapping && lines_eq(d, o->lines, l->lines, l->n_lines) &&
+            list_eq(d, o->attrs, l->attrs, l->n_attrs))
             return p.index;
     }
     slot = grow(b, T_LOCATIONS, &d->locations, d->n_locations, 1, sizeof *slot);
     if (!slot)
         return 0;
-    *slot = (struct location){.mapping = mapping,
-                              .address = address,
-                              .lines = add_lines(b, lines, n_lines),
-                              .attrs = builder_attrs(b, attrs, n_attrs)};
+    *slot = (struct location){.mapping = l->mapping,
+                              .address = l->address,
+                              .lines = add_lines(b, l->lines, l->n_lines),
+                              .attrs = builder_attrs(b, l->attrs, l->n_attrs)};
     index_entry(b, &b->locations, h, d->n_locations);
     return d->n_locations++;
 }
@@ -571,10 +571,10 @@ struct profile *builder_profile(struct builder *b, const struct value_type *type
     return slot;
 }
 
-void builder_sample(struct builder *b, uint32_t stack, uint32_t link, struct run attrs, const int64_t *values,
-                    uint32_t n_values, const uint64_t *timestamps, uint32_t n_timestamps)
+void builder_sample(struct builder *b, const struct builder_sample *s)
 {
     struct batch *x = b->batch;
+    uint32_t n_values = s->n_values, n_timestamps = s->n_timestamps;
     struct sample *slot = grow(b, T_SAMPLES, &x->samples, x->n_samples, 1, sizeof *slot);
     int64_t *v = n_values ? grow(b, T_VALUES, &x->values, x->n_values, n_values, sizeof *v) : NULL;
     uint64_t *t = n_timestamps ? grow(b, T_TIMESTAMPS, &x->timestamps, x->n_timestamps, n_timestamps, sizeof *t) : NULL;
@@ -583,14 +583,14 @@ void builder_sample(struct builder *b, uint32_t stack, uint32_t link, struct run
         fail(b, -EINVAL);
         return;
     }
-    *slot = (struct sample){.stack = stack, .link = link, .attrs = attrs};
+    *slot = (struct sample){.stack = s->stack, .link = s->link, .attrs = s->attrs};
     if (v) {
-        memcpy(v, values, n_values * sizeof *v);
+        memcpy(v, s->values, n_values * sizeof *v);
         slot->values = (struct run){x->n_values, n_values};
         x->n_values += n_values;
     }
     if (t) {
-        memcpy(t, timestamps, n_timestamps * sizeof *t);
+        memcpy(t, s->timestamps, n_timestamps * sizeof *t);
         slot->timestamps = (struct run){x->n_timestamps, n_timestamps};
         x->n_timestamps += n_timestamps;
     }

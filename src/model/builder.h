@@ -25,6 +25,24 @@ struct builder_limits {
     bool every_entry;
 };
 
+/* A location to add: lines (innermost first) and indices of attributes may be absent. */
+struct builder_location {
+    uint32_t mapping;
+    uint64_t address;
+    const struct line *lines;
+    uint32_t n_lines, n_attrs;
+    const uint32_t *attrs;
+};
+
+/* A sample to add. It has values, timestamps, or equally many of both. */
+struct builder_sample {
+    uint32_t stack, link;
+    struct run attrs; /* of builder_attrs() */
+    const int64_t *values;
+    const uint64_t *timestamps;
+    uint32_t n_values, n_timestamps;
+};
+
 int builder_new(const struct builder_limits *limits, struct builder **ret);
 void builder_free(struct builder *b);
 DEFINE_CLEANUP(struct builder *, builder_free)
@@ -38,8 +56,7 @@ int builder_finish(struct builder *b, struct batch **ret, struct err *e);
 uint32_t builder_string(struct builder *b, struct str s);
 uint32_t builder_mapping(struct builder *b, const struct mapping *m, const uint32_t *attrs, uint32_t n_attrs);
 uint32_t builder_function(struct builder *b, const struct function *f);
-uint32_t builder_location(struct builder *b, uint32_t mapping, uint64_t address, const struct line *lines,
-                          uint32_t n_lines, const uint32_t *attrs, uint32_t n_attrs);
+uint32_t builder_location(struct builder *b, const struct builder_location *l);
 uint32_t builder_stack(struct builder *b, const uint32_t *locations, uint32_t n); /* leaf first */
 uint32_t builder_link(struct builder *b, const struct link *l);
 uint32_t builder_attr(struct builder *b, uint32_t key, uint32_t unit, const struct value *v);
@@ -59,8 +76,7 @@ void builder_scope_attr(struct builder *b, struct str key, const struct value *v
  * the next call. */
 struct profile *builder_profile(struct builder *b, const struct value_type *types, uint32_t n);
 /* Adds a sample to the last profile. Samples are not merged here: see convert.h. */
-void builder_sample(struct builder *b, uint32_t stack, uint32_t link, struct run attrs, const int64_t *values,
-                    uint32_t n_values, const uint64_t *timestamps, uint32_t n_timestamps);
+void builder_sample(struct builder *b, const struct builder_sample *s);
 
 /* --- whole batches --- */
 /* Appends all of src: dictionaries are merged, and equal resources (attributes, schema) and their equal scopes become

@@ -106,8 +106,12 @@ static uint32_t map_location(struct remap *m, uint32_t i)
         m->lines[k] = d->lines[l->lines.off + k];
         m->lines[k].function = map_function(m, m->lines[k].function);
     }
-    m->locations[i] =
-        builder_location(m->b, mapping, l->address, m->lines, l->lines.n, map_attrs(m, l->attrs), l->attrs.n);
+    m->locations[i] = builder_location(m->b, &(struct builder_location){.mapping = mapping,
+                                                                        .address = l->address,
+                                                                        .lines = m->lines,
+                                                                        .n_lines = l->lines.n,
+                                                                        .attrs = map_attrs(m, l->attrs),
+                                                                        .n_attrs = l->attrs.n});
     return m->locations[i];
 }
 
@@ -217,8 +221,13 @@ static void merge_profile(struct remap *m, const struct scope *scope, const stru
         const int64_t *values = s->values.n ? src->values + s->values.off : NULL; /* the tables may be NULL */
         const uint64_t *times = s->timestamps.n ? src->timestamps + s->timestamps.off : NULL;
 
-        builder_sample(m->b, map_stack(m, s->stack), map_link(m, s->link), map_set(m, s->attrs), values, s->values.n,
-                       times, s->timestamps.n);
+        builder_sample(m->b, &(struct builder_sample){.stack = map_stack(m, s->stack),
+                                                      .link = map_link(m, s->link),
+                                                      .attrs = map_set(m, s->attrs),
+                                                      .values = values,
+                                                      .n_values = s->values.n,
+                                                      .timestamps = times,
+                                                      .n_timestamps = s->timestamps.n});
     }
 }
 

@@ -13,16 +13,13 @@
 struct grower {
     const struct batch *b;
     struct tree *t;
-    enum granularity by;
-    bool no_inlines;
     uint32_t *first;  /* per location: index of its first frame in `frames`, TREE_NONE = not looked up yet */
     uint32_t *frames; /* innermost first */
     size_t n_frames, cap_frames;
     uint32_t *nodes; /* per stack, TREE_NONE = not added yet */
 };
 
-/* A frame without a name is identified by its address. It stays separate at every granularity, so that a name can be
- * found later. */
+/* A frame without a name is identified by its address, so that a name can be found later. */
 static void bare_frame(const struct batch *b, const struct location *l, struct frame *f)
 {
     const struct mapping *m = &b->dict.mappings[l->mapping];
@@ -36,19 +33,9 @@ static void named_frame(const struct grower *g, const struct location *l, const 
 {
     const struct dict *d = &g->b->dict;
     const struct function *fn = &d->functions[line->function];
-    enum granularity by = g->by;
 
-    if (by != BY_FILE) {
-        f->function = d->strings[fn->name].n ? d->strings[fn->name] : d->strings[fn->system_name];
-        f->system_name = by >= BY_LINE ? d->strings[fn->system_name] : (struct str){0};
-    }
-    if (by != BY_FUNCTION)
-        f->file = d->strings[fn->filename];
-    if (by >= BY_LINE) {
-        f->line = line->line;
-        f->start_line = fn->start_line;
-    }
-    if (by == BY_ADDRESS || (!f->function.n && !f->file.n))
+    f->function = d->strings[fn->name].n ? d->strings[fn->name] : d->strings[fn->system_name];
+    if (!f->function.n)
         bare_frame(g->b, l, f);
 }
 
@@ -64,28 +51,21 @@ static int add_frame(struct grower *g, const struct frame *f)
     return r;
 }
 
-static uint32_t frames_of(const struct grower *g, const struct location *l)
-{
-    return g->no_inlines || !l->lines.n ? 1 : l->lines.n;
-}
-
 static int location_frames(struct grower *g, uint32_t location)
 {
     const struct batch *b = g->b;
     const struct location *l = &b->dict.locations[location];
     const struct attr *kind = l->attrs.n ? batch_attr(b, l->attrs, STR(SEMCONV_FRAME_TYPE)) : NULL;
-    uint32_t from = g->no_inlines && l->lines.n ? l->lines.n - 1 : 0;
     int r = 0;
 
     g->first[location] = (uint32_t) g->n_frames;
-    for (uint32_t i = from; r == 0 && i < MAX(l->lines.n, 1u); i++) {
+    for (uint32_t i = 0; r == 0 && i < MAX(l->lines.n, 1u); i++) {
         struct frame f = {.kind = kind ? frame_kind_parse(value_str(&kind->value)) : FRAME_UNKNOWN};
 
         if (l->lines.n)
             named_frame(g, l, &b->dict.lines[l->lines.off + i], &f);
         else
             bare_frame(b, l, &f);
-        f.inlined = g->by >= BY_LINE && i + 1 < l->lines.n;
         r = add_frame(g, &f);
     }
     return r;
@@ -108,7 +88,7 @@ static int stack_node(struct grower *g, uint32_t stack, uint32_t *ret)
 
         if (r < 0)
             return r;
-        for (uint32_t k = frames_of(g, &d->locations[location]); k > 0; k--) {
+        for (uint32_t k = MAX(d->locations[location].lines.n, 1u); k > 0; k--) {
             node = tree_child(g->t, node, g->frames[g->first[location] + k - 1]);
             if (node == TREE_NONE)
                 return -ENOMEM;
@@ -118,10 +98,9 @@ static int stack_node(struct grower *g, uint32_t stack, uint32_t *ret)
     return 0;
 }
 
-int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t type, enum granularity by, bool no_inlines,
-                    struct tree *t, uint32_t column)
+int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t type, struct tree *t, uint32_t column)
 {
-    struct grower g = {.b = b, .t = t, .by = by, .no_inlines = no_inlines};
+    struct grower g = {.b = b, .t = t};
     int r = 0;
 
     g.first = mem_alloc(b->dict.n_locations * sizeof *g.first);

@@ -9,13 +9,8 @@
 #include "model/batch.h"
 #include "model/tree.h"
 
-/* Which parts of a frame distinguish it from others. */
-enum granularity { BY_FUNCTION, BY_FILEFUNCTION, BY_FILE, BY_LINE, BY_ADDRESS };
-
-/* Adds the samples of profile p, sample type `type`, into column `column` of t. With no_inlines only the outermost
- * function of a location stays. */
-int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t type, enum granularity by, bool no_inlines,
-                    struct tree *t, uint32_t column);
+/* Adds the samples of profile p, sample type `type`, into column `column` of t, by function. */
+int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t type, struct tree *t, uint32_t column);
 
 /*
  * Makes one multi-value profile of everything in b, as pprof needs it (one file, one profile):

@@ -55,6 +55,9 @@ enum frame_kind {
 const char *frame_kind_name(enum frame_kind k);
 enum frame_kind frame_kind_parse(struct str s);
 
+/* Which parts of a frame distinguish it from others. */
+enum granularity { BY_FUNCTION, BY_FILEFUNCTION, BY_FILE, BY_LINE, BY_ADDRESS };
+
 struct frame {
     struct str function; /* demangled name; empty when not symbolised */
     struct str system_name;

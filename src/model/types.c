@@ -157,27 +157,27 @@ static const struct type *find_alias(struct str type, int dim)
     return NULL;
 }
 
-void type_lookup(struct str type, struct str unit, struct str period_type, struct str period_unit, int64_t period,
-                 struct type *ret, int64_t *ret_scale)
+void type_lookup(const struct type_spelling *s, struct type *ret, int64_t *ret_scale)
 {
+    struct str type = s->type, unit = s->unit;
     int64_t scale = 1, period_scale = 1;
     int dim = unit_dim(unit, &scale);
-    bool timed = dim == DIM_COUNT && period > 0 && unit_dim(period_unit, &period_scale) == DIM_TIME;
+    bool timed = dim == DIM_COUNT && s->period > 0 && unit_dim(s->period_unit, &period_scale) == DIM_TIME;
     const struct type *t = NULL;
 
     *ret_scale = 1;
     if (timed && (str_is(type, "samples") || str_is(type, "sample") || str_is(type, "events") || !type.n)) {
         /* counts of timer ticks: the period type says what they measure */
-        t = find_alias(period_type, DIM_TIME);
-        if (!t && !period_type.n)
+        t = find_alias(s->period_type, DIM_TIME);
+        if (!t && !s->period_type.n)
             t = &table[T_CPU];
     } else if (timed) {
         t = find_alias(type, DIM_TIMED_COUNT);
     }
     if (t) {
         *ret = *t;
-        if (__builtin_mul_overflow(period, period_scale, ret_scale))
-            *ret_scale = period;
+        if (__builtin_mul_overflow(s->period, period_scale, ret_scale))
+            *ret_scale = s->period;
         return;
     }
     t = dim >= 0 ? find_alias(type, dim) : NULL;
@@ -226,7 +226,7 @@ static bool type_by_id(struct str id, struct str name, struct str rest, struct t
         *ret = table[T_CPU];
         return true;
     }
-    type_lookup(type, unit, STR(""), STR(""), 0, ret, &scale);
+    type_lookup(&(struct type_spelling){.type = type, .unit = unit}, ret, &scale);
     type_named(name, ret);
     if (type_is_known(ret))
         return true;

@@ -45,10 +45,15 @@ struct type {
     struct str title;                  /* for display: "CPU time" */
 };
 
-/* Looks up the canonical type of a sample type. period_* may be empty. ret_scale: the factor for values (the period for
- * counts, else 1). Always succeeds: an unknown type is returned under its own name, pointing into the arguments. */
-void type_lookup(struct str type, struct str unit, struct str period_type, struct str period_unit, int64_t period,
-                 struct type *ret, int64_t *ret_scale);
+/* A sample type as a profile spells it; the period may be absent. */
+struct type_spelling {
+    struct str type, unit, period_type, period_unit;
+    int64_t period;
+};
+
+/* Looks up the canonical type of a sample type. ret_scale: the factor for values (the period for
+ * counts, else 1). Always succeeds: an unknown type is returned under its own name, pointing into the spelling. */
+void type_lookup(const struct type_spelling *s, struct type *ret, int64_t *ret_scale);
 /* Looks up a canonical type by name ("cpu") or by an alternative spelling ("off-cpu", "inuse_space", Pyroscope's
  * "process_cpu:cpu:nanoseconds:cpu:nanoseconds"). Returns false when unknown; ret then carries the name itself. */
 bool type_by_name(struct str name, struct type *ret);

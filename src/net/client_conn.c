@@ -224,8 +224,9 @@ static void connected(struct client_conn *c, int fd)
     int r;
 
     c->state = CONN_OPENING;
-    r = stream_init(&c->stream, client->loop, fd, client->url.https ? client->o.tls : NULL, client->url.host,
-                    &stream_ops, &c->err);
+    r = stream_init(&c->stream, client->loop, fd,
+                    &(struct stream_tls){client->url.https ? client->o.tls : NULL, client->url.host}, &stream_ops,
+                    &c->err);
     if (r < 0) {
         c->error = r;
         c->failed = true;

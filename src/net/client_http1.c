@@ -82,9 +82,10 @@ static void answered(struct client_conn *c)
 /* Returns the number of bytes of the head consumed, 0 if it is not complete, or a negative errno. */
 static ssize_t take_head(struct client_conn *c, char *p, size_t n)
 {
-    static const struct http1_limits limits = {.head_bytes = HEAD_MAX, .headers = HEADERS_MAX};
     struct wire1 *w = wire_of(c);
     struct client_request *r = w->r;
+    const struct http1_limits limits = {
+        .head_bytes = HEAD_MAX, .headers = HEADERS_MAX, .head_request = strcmp(r->method, "HEAD") == 0};
     ssize_t head = http1_head_length(p, n, w->scanned, HEAD_MAX);
     struct http1_head h;
     struct err e = {0};
@@ -100,7 +101,7 @@ static ssize_t take_head(struct client_conn *c, char *p, size_t n)
     if (!copy)
         return -ENOMEM;
     memcpy(copy, p, (size_t) head);
-    code = http1_parse_response(copy, (size_t) head, &limits, strcmp(r->method, "HEAD") == 0, &r->arena, &h, &e);
+    code = http1_parse_response(copy, (size_t) head, &limits, &r->arena, &h, &e);
     if (code < 0) {
         client_conn_fail(c, -EPROTO, "%s: malformed response: %s", c->peer, err_message(&e, code));
         return code;

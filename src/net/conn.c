@@ -289,7 +289,7 @@ void conn_open(struct server_worker *w, int fd, const char *peer, struct peer *f
     c->flush.run = conn_flush;
     c->is_tls = s->o.tls != NULL;
     snprintf(c->peer, sizeof c->peer, "%s", peer);
-    if (stream_init(&c->stream, w->loop, fd, s->o.tls, NULL, &conn_stream_ops, NULL) < 0) {
+    if (stream_init(&c->stream, w->loop, fd, &(struct stream_tls){s->o.tls, NULL}, &conn_stream_ops, NULL) < 0) {
         mem_free(c);
         peers_disconnect(&s->peers, from);
         atomic_fetch_sub(&s->connections, 1);

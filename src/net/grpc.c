@@ -237,13 +237,13 @@ void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str 
 }
 
 /* --- client --- */
-void grpc_answer(int http_status, const struct http_headers *headers, const struct http_headers *trailers,
-                 struct str body, size_t max, struct buf *inflated, struct str *ret_message, struct grpc_status *st)
+void grpc_answer(const struct grpc_response *p, size_t max, struct buf *inflated, struct str *ret_message,
+                 struct grpc_status *st)
 {
-    const struct http_headers *from = http_headers_has(trailers, "grpc-status") ? trailers : headers;
+    const struct http_headers *from = http_headers_has(p->trailers, "grpc-status") ? p->trailers : p->headers;
     struct str code = http_headers_get(from, "grpc-status"), message = http_headers_get(from, "grpc-message");
     struct str details = http_headers_get(from, "grpc-status-details-bin");
-    struct str type = http_headers_get(headers, "content-type");
+    struct str type = http_headers_get(p->headers, "content-type");
     _cleanup_(buf_done) struct buf bin = BUF_INIT;
     struct grpc_status detailed;
     struct arena a;
@@ -251,8 +251,8 @@ void grpc_answer(int http_status, const struct http_headers *headers, const stru
 
     *ret_message = (struct str){0};
     if (!code.p || str_to_u64(code, 10, &v) < 0) {
-        grpc_status_set(st, http_status == 200 ? GRPC_UNKNOWN : grpc_code_from_http(http_status),
-                        "the response is not gRPC: HTTP status %d, content-type '%.*s'", http_status,
+        grpc_status_set(st, p->http_status == 200 ? GRPC_UNKNOWN : grpc_code_from_http(p->http_status),
+                        "the response is not gRPC: HTTP status %d, content-type '%.*s'", p->http_status,
                         (int) MIN(type.n, 64), type.p ? type.p : "");
         return;
     }
@@ -265,7 +265,7 @@ void grpc_answer(int http_status, const struct http_headers *headers, const stru
         st->retry_ns = detailed.retry_ns;
     }
     if (st->code == GRPC_OK)
-        take_message(body, http_headers_get(headers, "grpc-encoding"), max, inflated, ret_message, st);
+        take_message(p->body, http_headers_get(p->headers, "grpc-encoding"), max, inflated, ret_message, st);
 }
 
 /* --- coding --- */

@@ -62,10 +62,15 @@ void grpc_reply(struct http_request *q, const struct grpc_status *s, struct str 
 /* --- client --- */
 /* Appends a framed message, compressed with c (then the header grpc-encoding must name it). */
 int grpc_frame(struct buf *b, struct str message, enum compression c, int level, struct err *e);
-/* Reads headers, body and trailers of a response (a trailers-only response has everything in headers). http_status is
- * used if there is no gRPC status. *ret_message as above; empty unless OK. */
-void grpc_answer(int http_status, const struct http_headers *headers, const struct http_headers *trailers,
-                 struct str body, size_t max, struct buf *inflated, struct str *ret_message,
+/* A response; a trailers-only response has everything in headers. */
+struct grpc_response {
+    int http_status; /* used if there is no gRPC status */
+    const struct http_headers *headers, *trailers;
+    struct str body;
+};
+
+/* Reads a response. *ret_message as above; empty unless OK. */
+void grpc_answer(const struct grpc_response *p, size_t max, struct buf *inflated, struct str *ret_message,
                  struct grpc_status *ret_status);
 
 /* --- parts, for tests and for HTTP bodies --- */

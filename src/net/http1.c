@@ -200,8 +200,8 @@ int http1_parse_request(char *p, size_t n, const struct http1_limits *lim, struc
     return 0;
 }
 
-int http1_parse_response(char *p, size_t n, const struct http1_limits *lim, bool head_request, struct arena *a,
-                         struct http1_head *ret, struct err *e)
+int http1_parse_response(char *p, size_t n, const struct http1_limits *lim, struct arena *a, struct http1_head *ret,
+                         struct err *e)
 {
     char *end = p + n;
     struct str line, rest;
@@ -229,7 +229,7 @@ int http1_parse_response(char *p, size_t n, const struct http1_limits *lim, bool
     if (has_length < 0)
         return has_length;
     parse_connection(ret);
-    if (head_request || ret->status < 200 || ret->status == 204 || ret->status == 304)
+    if (lim->head_request || ret->status < 200 || ret->status == 204 || ret->status == 304)
         ret->framing = HTTP1_NO_BODY;
     else if (ret->framing == HTTP1_NO_BODY && !has_length) {
         ret->framing = HTTP1_TO_CLOSE;

@@ -21,6 +21,7 @@ enum http1_framing {
 struct http1_limits {
     size_t head_bytes; /* the whole head */
     uint32_t headers;  /* lines */
+    bool head_request; /* responses: to a HEAD request; no body follows whatever the headers say */
 };
 
 struct http1_head {
@@ -41,9 +42,8 @@ ssize_t http1_head_length(const char *p, size_t n, size_t from, size_t limit);
  * -ENOTSUP for a transfer coding that is not "chunked". */
 int http1_parse_request(char *p, size_t n, const struct http1_limits *lim, struct arena *a, struct http1_head *ret,
                         struct err *e);
-/* head_request: the response to a HEAD request, which has no body whatever the headers say. */
-int http1_parse_response(char *p, size_t n, const struct http1_limits *lim, bool head_request, struct arena *a,
-                         struct http1_head *ret, struct err *e);
+int http1_parse_response(char *p, size_t n, const struct http1_limits *lim, struct arena *a, struct http1_head *ret,
+                         struct err *e);
 
 /* A body being read. */
 struct http1_body {

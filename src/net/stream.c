@@ -98,9 +98,10 @@ static void stream_ready(struct loop_io *io, uint32_t events)
         on_half_closed(s);
 }
 
-int stream_init(struct stream *s, struct loop *l, int fd, struct tls_context *tls, const char *host,
-                const struct stream_ops *ops, struct err *e)
+int stream_init(struct stream *s, struct loop *l, int fd, const struct stream_tls *how, const struct stream_ops *ops,
+                struct err *e)
 {
+    struct tls_context *tls = how->context;
     int r = 0;
 
     *s = (struct stream){.loop = l, .ops = ops, .tls_context = tls};
@@ -109,7 +110,7 @@ int stream_init(struct stream *s, struct loop *l, int fd, struct tls_context *tl
     s->again.run = read_again;
     s->out.limit = STREAM_OUT_MAX;
     if (tls)
-        r = tls->ops->session_new(tls, fd, host, &s->tls, e);
+        r = tls->ops->session_new(tls, fd, how->host, &s->tls, e);
     if (r == 0)
         r = loop_io_add(l, &s->io, fd, tls ? EPOLLIN : EPOLLIN | EPOLLRDHUP);
     if (r < 0) {

@@ -36,9 +36,14 @@ struct stream {
     bool handshaking, reading, read_needs_write, write_needs_read, saw_rdhup;
 };
 
-/* Takes ownership of fd, on failure too. tls (may be NULL) must outlive the stream; host: see tls_ops.session_new. */
-int stream_init(struct stream *s, struct loop *l, int fd, struct tls_context *tls, const char *host,
-                const struct stream_ops *ops, struct err *e);
+struct stream_tls {
+    struct tls_context *context; /* NULL: plain; must outlive the stream */
+    const char *host;            /* see tls_ops.session_new */
+};
+
+/* Takes ownership of fd, on failure too. */
+int stream_init(struct stream *s, struct loop *l, int fd, const struct stream_tls *tls, const struct stream_ops *ops,
+                struct err *e);
 /* Starts: opened() may be called from here. */
 void stream_start(struct stream *s);
 /* Closes and discards what was not written. The memory may be freed when it returns. */

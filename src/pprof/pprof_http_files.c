@@ -320,8 +320,12 @@ static int first_query(struct pprof_files *f, struct err *e)
         return err_set(e, -EINVAL, "profile has no samples");
     if (index < 0)
         return index;
-    type_lookup(prof_str(p, p->types[index].type), prof_str(p, p->types[index].unit), prof_str(p, p->period_type.type),
-                prof_str(p, p->period_type.unit), p->period, &t, &scale);
+    type_lookup(&(struct type_spelling){.type = prof_str(p, p->types[index].type),
+                                        .unit = prof_str(p, p->types[index].unit),
+                                        .period_type = prof_str(p, p->period_type.type),
+                                        .period_unit = prof_str(p, p->period_type.unit),
+                                        .period = p->period},
+                &t, &scale);
     buf_put_str(&text, t.name);
     if (f->args->n_bases) {
         buf_printf(&base, "%.*s{file=\"base\"}", STR_FMT(t.name));

@@ -389,8 +389,12 @@ static void out_locations(struct prof_writer *w)
         const struct prof_location *l = &p->locations[i];
         uint32_t folded = l->is_folded ? builder_attr_bool(w->b, STR(SEMCONV_PPROF_IS_FOLDED), true) : 0;
 
-        builder_location(w->b, l->mapping, l->address, l->lines.n ? p->lines + l->lines.off : NULL, l->lines.n, &folded,
-                         l->is_folded);
+        builder_location(w->b, &(struct builder_location){.mapping = l->mapping,
+                                                          .address = l->address,
+                                                          .lines = l->lines.n ? p->lines + l->lines.off : NULL,
+                                                          .n_lines = l->lines.n,
+                                                          .attrs = &folded,
+                                                          .n_attrs = l->is_folded});
     }
 }
 
@@ -454,8 +458,11 @@ static void out_samples(struct prof_writer *w)
     for (size_t i = 0; i < p->n_samples; i++) {
         const struct prof_sample *s = &p->samples[i];
 
-        builder_sample(w->b, builder_stack(w->b, prof_sample_frames(p, s), s->frames.n), 0, w->sets[s->labels],
-                       prof_sample_values(p, s), p->n_types, NULL, 0);
+        builder_sample(w->b,
+                       &(struct builder_sample){.stack = builder_stack(w->b, prof_sample_frames(p, s), s->frames.n),
+                                                .attrs = w->sets[s->labels],
+                                                .values = prof_sample_values(p, s),
+                                                .n_values = p->n_types});
     }
 }
 

@@ -37,7 +37,7 @@ static int status_of(char *p, size_t n)
     if (length <= 0)
         return r;
     arena_init(&a, 0);
-    if (http1_parse_response(p, (size_t) length, &limits, false, &a, &h, NULL) == 0)
+    if (http1_parse_response(p, (size_t) length, &limits, &a, &h, NULL) == 0)
         r = h.status;
     arena_done(&a);
     return r;

@@ -131,7 +131,8 @@ static uint32_t make_external(struct profile_maker *m, const struct sdk_frame *f
     struct line line = {.function = builder_function(m->b, &fn), .line = x->line.line};
     uint32_t attr = builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), x->kind);
 
-    return builder_location(m->b, 0, 0, &line, 1, &attr, m->pprof ? 0 : 1);
+    return builder_location(
+        m->b, &(struct builder_location){.lines = &line, .n_lines = 1, .attrs = &attr, .n_attrs = m->pprof ? 0 : 1});
 }
 
 static uint32_t make_native(struct profile_maker *m, const struct sdk_frame *f)
@@ -143,8 +144,13 @@ static uint32_t make_native(struct profile_maker *m, const struct sdk_frame *f)
     uint32_t n = make_lines(m, f, lines, LINES_MAX);
 
     if (!f->file && n) /* "[truncated]" and its like */
-        return builder_location(m->b, 0, 0, lines, n, NULL, 0);
-    return builder_location(m->b, mapping_of(m, f->file), address, lines, n, &attr, m->pprof ? 0 : 1);
+        return builder_location(m->b, &(struct builder_location){.lines = lines, .n_lines = n});
+    return builder_location(m->b, &(struct builder_location){.mapping = mapping_of(m, f->file),
+                                                             .address = address,
+                                                             .lines = lines,
+                                                             .n_lines = n,
+                                                             .attrs = &attr,
+                                                             .n_attrs = m->pprof ? 0 : 1});
 }
 
 static uint32_t make_location(struct profile_maker *m, uint32_t id)
@@ -210,8 +216,11 @@ static void put_agg(struct profile_maker *m, const struct agg *a, uint32_t skip,
     for (size_t i = 0; i < a->n; i++) {
         const struct agg_entry *e = &a->v[i];
 
-        builder_sample(m->b, make_stack(m, a->frames + e->stack, e->n), make_link(m, e), make_attrs(m, a, e),
-                       e->value + skip, n_types, NULL, 0);
+        builder_sample(m->b, &(struct builder_sample){.stack = make_stack(m, a->frames + e->stack, e->n),
+                                                      .link = make_link(m, e),
+                                                      .attrs = make_attrs(m, a, e),
+                                                      .values = e->value + skip,
+                                                      .n_values = n_types});
     }
 }
 
@@ -229,7 +238,8 @@ static void put_heap(struct profile_maker *m, const struct profile_part *part)
 
         profile_heap_at(part, i, &v);
         if (v.v[0] | v.v[1] | v.v[2] | v.v[3])
-            builder_sample(m->b, make_stack(m, v.frames, v.n), 0, (struct run){0}, v.v, 4, NULL, 0);
+            builder_sample(
+                m->b, &(struct builder_sample){.stack = make_stack(m, v.frames, v.n), .values = v.v, .n_values = 4});
     }
 }
 

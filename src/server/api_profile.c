@@ -12,6 +12,7 @@
 #include "codec/otlp.h"
 #include "codec/pprof.h"
 #include "codec/speedscope.h"
+#include "model/convert.h"
 #include "query/query.h"
 #include "report/html.h"
 #include "server/api.h"

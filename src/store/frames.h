@@ -16,7 +16,6 @@
 #define STORE_FRAMES_H
 
 #include "model/batch.h"
-#include "model/convert.h"
 #include "model/tree.h"
 #include "store/store.h"
 

@@ -137,8 +137,12 @@ static void lookup_type(const struct planning *pl, const struct profile *p, uint
 {
     const struct batch *b = pl->b;
 
-    type_lookup(batch_string(b, p->types[t].type), batch_string(b, p->types[t].unit),
-                batch_string(b, p->period_type.type), batch_string(b, p->period_type.unit), p->period, ret, scale);
+    type_lookup(&(struct type_spelling){.type = batch_string(b, p->types[t].type),
+                                        .unit = batch_string(b, p->types[t].unit),
+                                        .period_type = batch_string(b, p->period_type.type),
+                                        .period_unit = batch_string(b, p->period_type.unit),
+                                        .period = p->period},
+                ret, scale);
     if (p->attrs.n || !type_is_known(ret))
         name_type(pl, p, ret);
 }

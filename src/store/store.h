@@ -34,9 +34,9 @@
 
 #include "base/err.h"
 #include "base/hash.h"
-#include "model/convert.h"
 #include "model/labels.h"
 #include "model/sink.h"
+#include "model/tree.h"
 #include "model/types.h"
 
 struct batch;

@@ -7,7 +7,6 @@
 #ifndef STORE_STORE_TABLE_H
 #define STORE_STORE_TABLE_H
 
-#include "model/convert.h"
 #include "model/tree.h"
 
 /* What a row stands for, and which fields of its key (struct table_key) are set. A frame without a name is called binary+0xaddress in

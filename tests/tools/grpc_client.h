@@ -66,7 +66,8 @@ static void request_done(struct client_request *r)
         size_t max = c->max_answer ? c->max_answer : ANSWER_MAX;
 
         c->from_peer = http_headers_has(&r->headers_in, "grpc-status") || http_headers_has(&r->trailers, "grpc-status");
-        grpc_answer(r->status, &r->headers_in, &r->trailers, r->answer, max, &c->inflated, &c->answer, &c->status);
+        grpc_answer(&(struct grpc_response){r->status, &r->headers_in, &r->trailers, r->answer}, max, &c->inflated,
+                    &c->answer, &c->status);
     }
     c->done(c);
 }

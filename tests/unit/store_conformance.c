@@ -87,7 +87,7 @@ static uint32_t simple_stack(struct builder *b, const char *words)
         struct line l = {.function = builder_function(b, &(struct function){.name = builder_string(b, parts[n])}),
                          .line = 1};
 
-        list[k++] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+        list[k++] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
     }
     return builder_stack(b, list, k);
 }
@@ -120,8 +120,11 @@ static struct batch *simple_batch(const struct simple *rows, size_t n)
         }
         if (s->trace)
             link = builder_link(b, &(struct link){.trace_id = {s->trace}, .span_id = {s->span}});
-        builder_sample(b, simple_stack(b, s->stack ? s->stack : "main work"), link,
-                       builder_attrs(b, &attr, attr ? 1 : 0), &s->value, 1, NULL, 0);
+        builder_sample(b, &(struct builder_sample){.stack = simple_stack(b, s->stack ? s->stack : "main work"),
+                                                   .link = link,
+                                                   .attrs = builder_attrs(b, &attr, attr ? 1 : 0),
+                                                   .values = &s->value,
+                                                   .n_values = 1});
     }
     return builder_finish(b, &out, NULL) < 0 ? NULL : out;
 }

@@ -61,12 +61,13 @@ static inline uint32_t gen_location(struct builder *b, uint32_t k)
         mapping = builder_mapping(
             b, &(struct mapping){.filename = builder_string(b, gen_name(file, sizeof file, "/usr/bin/x%u", k % 4))},
             &id, 1);
-        return builder_location(b, mapping, 0x1000 + k, lines, n, NULL, 0);
+        return builder_location(
+            b, &(struct builder_location){.mapping = mapping, .address = 0x1000 + k, .lines = lines, .n_lines = n});
     }
     if (!n)
         lines[n++].function = builder_function(b, &(struct function){.name = builder_string(b, STR("lone"))});
     kind = builder_attr_str(b, STR("profile.frame.type"), STR("cpython"));
-    return builder_location(b, 0, 0, lines, n, &kind, 1);
+    return builder_location(b, &(struct builder_location){.lines = lines, .n_lines = n, .attrs = &kind, .n_attrs = 1});
 }
 
 static inline uint32_t gen_stack(struct builder *b, struct gen *g, uint32_t service)
@@ -140,14 +141,22 @@ static inline void gen_sample(struct builder *b, struct gen *g, enum gen_kind ki
             ts[i] = (uint64_t) time + gen_below(g, 1000000000);
             values[i] = 1000 + gen_below(g, 100000);
         }
-        builder_sample(b, stack, link, builder_attrs(b, attrs, n_attrs), values, n, ts, n);
+        builder_sample(b, &(struct builder_sample){.stack = stack,
+                                                   .link = link,
+                                                   .attrs = builder_attrs(b, attrs, n_attrs),
+                                                   .values = values,
+                                                   .n_values = n,
+                                                   .timestamps = ts,
+                                                   .n_timestamps = n});
         return;
     }
-    builder_sample(b, stack, link, builder_attrs(b, attrs, n_attrs), values,
-                   kind == GEN_GO_CPU ? 2
-                   : kind == GEN_HEAP ? 4
-                                      : 1,
-                   NULL, 0);
+    builder_sample(b, &(struct builder_sample){.stack = stack,
+                                               .link = link,
+                                               .attrs = builder_attrs(b, attrs, n_attrs),
+                                               .values = values,
+                                               .n_values = kind == GEN_GO_CPU ? 2
+                                                           : kind == GEN_HEAP ? 4
+                                                                              : 1});
 }
 
 /* One request of a few resources with a few profiles each. start: of the first profile. */

@@ -24,11 +24,16 @@ static int build(struct batch **ret)
     fn[0] = builder_function(b, &(struct function){.name = builder_string(b, STR("main"))});
     fn[1] = builder_function(b, &(struct function){.name = builder_string(b, STR("work"))});
     for (int i = 0; i < 2; i++)
-        loc[i] = builder_location(b, 0, 0, &(struct line){.function = fn[i], .line = i + 1}, 1, NULL, 0);
+        loc[i] = builder_location(
+            b, &(struct builder_location){.lines = &(struct line){.function = fn[i], .line = i + 1}, .n_lines = 1});
     attr = builder_attr_int(b, STR("thread.id"), 7, (struct str){0});
     for (int64_t v = 1; v <= 3; v++)
-        builder_sample(b, builder_stack(b, v == 2 ? loc : (uint32_t[]){loc[1], loc[0]}, v == 2 ? 1 : 2),
-                       builder_link(b, &(struct link){.span_id = {1}}), builder_attrs(b, &attr, 1), &v, 1, NULL, 0);
+        builder_sample(b, &(struct builder_sample){
+                              .stack = builder_stack(b, v == 2 ? loc : (uint32_t[]){loc[1], loc[0]}, v == 2 ? 1 : 2),
+                              .link = builder_link(b, &(struct link){.span_id = {1}}),
+                              .attrs = builder_attrs(b, &attr, 1),
+                              .values = &v,
+                              .n_values = 1});
     return builder_finish(b, ret, NULL);
 }
 

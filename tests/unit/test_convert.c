@@ -9,7 +9,7 @@ static uint32_t location(struct builder *b, const char *name, uint64_t address)
     uint32_t s = builder_string(b, str_from(name));
     struct line line = {.function = builder_function(b, &(struct function){.name = s}), .line = 3};
 
-    return builder_location(b, 0, address, &line, *name != 0, NULL, 0);
+    return builder_location(b, &(struct builder_location){.address = address, .lines = &line, .n_lines = *name != 0});
 }
 
 /* A resource with the given profiles (type names) of the same two stacks; values are 1 and 2, times 10 per type. */
@@ -35,8 +35,11 @@ static void add_resource(struct builder *b, const char *host, const char *const 
         p->duration_ns = 50;
         p->default_type = strcmp(*types, "second") == 0;
         for (int64_t i = 0; i < 2; i++)
-            builder_sample(b, stacks[i], link ? builder_link(b, &(struct link){.span_id = {0xab}}) : 0, (struct run){0},
-                           &(int64_t){(i + 1) * factor}, 1, NULL, 0);
+            builder_sample(
+                b, &(struct builder_sample){.stack = stacks[i],
+                                            .link = link ? builder_link(b, &(struct link){.span_id = {0xab}}) : 0,
+                                            .values = &(int64_t){(i + 1) * factor},
+                                            .n_values = 1});
     }
 }
 
@@ -172,7 +175,7 @@ static int tree(void)
     if (r == 0)
         r = tree_new(1, 0, &t);
     if (r == 0)
-        r = convert_to_tree(b, b->profiles, 0, BY_FUNCTION, false, t, 0);
+        r = convert_to_tree(b, b->profiles, 0, t, 0);
     if (r < 0)
         return r;
     eq_int(t->n_nodes, 4);

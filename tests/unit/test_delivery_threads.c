@@ -296,8 +296,10 @@ static int make_batch(int first, struct batch **ret)
 
         snprintf(name, sizeof name, "work %d", i);
         fn = builder_function(b, &(struct function){.name = builder_string(b, str_from(name))});
-        loc = builder_location(b, 0, 0, &(struct line){.function = fn, .line = 1}, 1, NULL, 0);
-        builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, &(int64_t){first + i + 1}, 1, NULL, 0);
+        loc = builder_location(
+            b, &(struct builder_location){.lines = &(struct line){.function = fn, .line = 1}, .n_lines = 1});
+        builder_sample(b, &(struct builder_sample){
+                              .stack = builder_stack(b, &loc, 1), .values = &(int64_t){first + i + 1}, .n_values = 1});
     }
     return builder_finish(b, ret, NULL);
 }

@@ -44,8 +44,8 @@ static void fill_store(struct store *s)
     p->time_ns = clock_wall() - NS_PER_S;
     f = (struct function){.name = builder_string(b, STR("main"))};
     l = (struct line){.function = builder_function(b, &f)};
-    location = builder_location(b, 0, 0, &l, 1, NULL, 0);
-    builder_sample(b, builder_stack(b, &location, 1), 0, (struct run){0}, &v, 1, NULL, 0);
+    location = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
+    builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, &location, 1), .values = &v, .n_values = 1});
     eq_int(builder_finish(b, &batch, NULL), 0);
     eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = clock_wall()}, &result), 0);
 }

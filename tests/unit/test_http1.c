@@ -203,7 +203,7 @@ static void test_responses(void)
 
         arena_init(&a, 0);
         memcpy(copy, table[i].text, strlen(table[i].text));
-        eq_int(http1_parse_response(copy, strlen(table[i].text), &limits, false, &a, &h, NULL), table[i].result);
+        eq_int(http1_parse_response(copy, strlen(table[i].text), &limits, &a, &h, NULL), table[i].result);
         if (table[i].result == 0) {
             eq_int(h.status, table[i].status);
             eq_int(h.framing, table[i].framing);

@@ -40,8 +40,12 @@ static void test_type_lookup(void)
         struct type t;
         int64_t scale;
 
-        type_lookup(str_from(cases[i].type), str_from(cases[i].unit), str_from(cases[i].ptype),
-                    str_from(cases[i].punit), cases[i].period, &t, &scale);
+        type_lookup(&(struct type_spelling){.type = str_from(cases[i].type),
+                                            .unit = str_from(cases[i].unit),
+                                            .period_type = str_from(cases[i].ptype),
+                                            .period_unit = str_from(cases[i].punit),
+                                            .period = cases[i].period},
+                    &t, &scale);
         eq_str(t.name, str_from(cases[i].name));
         eq_str(t.unit, str_from(cases[i].want_unit));
         eq_int(scale, cases[i].scale);
@@ -224,13 +228,15 @@ static void test_identity(void)
     m3 = builder_mapping(b, &(struct mapping){.start = 0x401000, .limit = 0x500000, .offset = 0x1000}, &id, 1);
     fn = builder_function(b, &(struct function){.name = builder_string(b, STR("f"))});
     line = (struct line){.function = fn, .line = 3};
-    plain = builder_location(b, m1, 0x1234, NULL, 0, NULL, 0);
-    named = builder_location(b, m1, 0x1234, &line, 1, NULL, 0);
-    shifted = builder_location(b, m2, 0x555500400234, NULL, 0, NULL, 0);
-    fixed = builder_location(b, m1, 0x401234, NULL, 0, NULL, 0);
-    at_fixed = builder_location(b, m3, 0x401234, NULL, 0, NULL, 0);
-    other = builder_location(b, m1, 0x1235, &line, 1, NULL, 0);
-    interp = builder_location(b, 0, 0, &line, 1, NULL, 0);
+    plain = builder_location(b, &(struct builder_location){.mapping = m1, .address = 0x1234});
+    named =
+        builder_location(b, &(struct builder_location){.mapping = m1, .address = 0x1234, .lines = &line, .n_lines = 1});
+    shifted = builder_location(b, &(struct builder_location){.mapping = m2, .address = 0x555500400234});
+    fixed = builder_location(b, &(struct builder_location){.mapping = m1, .address = 0x401234});
+    at_fixed = builder_location(b, &(struct builder_location){.mapping = m3, .address = 0x401234});
+    other =
+        builder_location(b, &(struct builder_location){.mapping = m1, .address = 0x1235, .lines = &line, .n_lines = 1});
+    interp = builder_location(b, &(struct builder_location){.lines = &line, .n_lines = 1});
     eq_int(builder_error(b), 0);
     eq_str(identity_build_id(batch, m1), STR("abcd"));
     x = identity_location(batch, plain);

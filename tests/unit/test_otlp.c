@@ -35,8 +35,13 @@ static struct batch *make_batch(void)
     f = builder_function(b, &(struct function){.name = builder_string(b, STR("main")),
                                                .system_name = builder_string(b, STR("_main")),
                                                .start_line = 7});
-    locs[0] = builder_location(b, m, 0x401000, (struct line[]){{f, 10, 3}, {f, 12, 0}}, 2, attrs, 1);
-    locs[1] = builder_location(b, m, UINT64_MAX - 1, NULL, 0, NULL, 0);
+    locs[0] = builder_location(b, &(struct builder_location){.mapping = m,
+                                                             .address = 0x401000,
+                                                             .lines = (struct line[]){{f, 10, 3}, {f, 12, 0}},
+                                                             .n_lines = 2,
+                                                             .attrs = attrs,
+                                                             .n_attrs = 1});
+    locs[1] = builder_location(b, &(struct builder_location){.mapping = m, .address = UINT64_MAX - 1});
     s = builder_stack(b, locs, 2);
     l = builder_link(b, &link);
     builder_resource(b);
@@ -58,9 +63,15 @@ static struct batch *make_batch(void)
         p->payload_format = STR("pprof");
         p->payload = STR("payload");
     }
-    builder_sample(b, s, l, set, (int64_t[]){-3, 1 << 20}, 2, (uint64_t[]){5, UINT64_MAX}, 2);
-    builder_sample(b, s, 0, (struct run){0}, NULL, 0, (uint64_t[]){77}, 1);
-    builder_sample(b, 0, 0, (struct run){0}, (int64_t[]){0}, 1, NULL, 0);
+    builder_sample(b, &(struct builder_sample){.stack = s,
+                                               .link = l,
+                                               .attrs = set,
+                                               .values = (int64_t[]){-3, 1 << 20},
+                                               .n_values = 2,
+                                               .timestamps = (uint64_t[]){5, UINT64_MAX},
+                                               .n_timestamps = 2});
+    builder_sample(b, &(struct builder_sample){.stack = s, .timestamps = (uint64_t[]){77}, .n_timestamps = 1});
+    builder_sample(b, &(struct builder_sample){.values = (int64_t[]){0}, .n_values = 1});
     return builder_finish(b, &ret, NULL) < 0 ? NULL : ret;
 }
 
@@ -108,7 +119,7 @@ static void test_groups(void)
         p = builder_profile(b, types, 3);
         p->default_type = 2;
         p->id[0] = 1;
-        builder_sample(b, 0, 0, (struct run){0}, (int64_t[]){1, 2, 3}, 3, NULL, 0);
+        builder_sample(b, &(struct builder_sample){.values = (int64_t[]){1, 2, 3}, .n_values = 3});
     }
     eq_int(builder_finish(b, &batch, &e), 0);
     eq_int(otlp_encode(batch, NULL, &out, &e), 0);

@@ -46,8 +46,10 @@ static int heap(int64_t allocated, int64_t used, struct batch **ret)
     types[1] = (struct value_type){builder_string(b, STR("inuse_space")), builder_string(b, STR("bytes"))};
     builder_profile(b, types, 2);
     fn = builder_function(b, &(struct function){.name = builder_string(b, STR("work"))});
-    loc = builder_location(b, 0, 0, &(struct line){.function = fn, .line = 1}, 1, NULL, 0);
-    builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, (int64_t[]){allocated, used}, 2, NULL, 0);
+    loc = builder_location(
+        b, &(struct builder_location){.lines = &(struct line){.function = fn, .line = 1}, .n_lines = 1});
+    builder_sample(b, &(struct builder_sample){
+                          .stack = builder_stack(b, &loc, 1), .values = (int64_t[]){allocated, used}, .n_values = 2});
     return builder_finish(b, ret, NULL);
 }
 

@@ -27,7 +27,7 @@ static uint32_t stack_of(struct builder *b, const char *folded)
                              .filename = builder_string(b, STR("/src/app/main.c"))};
         struct line l = {.function = builder_function(b, &f), .line = 10 + (int64_t) names[n].n};
 
-        locations[k++] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+        locations[k++] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
     }
     return builder_stack(b, locations, k);
 }
@@ -59,7 +59,8 @@ static struct store *filled(const struct row *rows, size_t n)
         p = builder_profile(b, &t, 1);
         p->time_ns = T0 + rows[i].at_s * NS_PER_S;
         p->duration_ns = 10 * NS_PER_S;
-        builder_sample(b, stack_of(b, rows[i].stack), 0, (struct run){0}, &rows[i].value, 1, NULL, 0);
+        builder_sample(
+            b, &(struct builder_sample){.stack = stack_of(b, rows[i].stack), .values = &rows[i].value, .n_values = 1});
         eq_int(builder_finish(b, &batch, NULL), 0);
         eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = fixed_now()}, &result),
                0);

@@ -107,9 +107,13 @@ static int make_batch(struct batch **ret)
 
         f[i] = builder_function(b, &(struct function){name, name, builder_string(b, STR("/src/a.c")), 1});
     }
-    loc[0] = builder_location(b, 0, 0x10, &(struct line){f[0], 10, 0}, 1, NULL, 0);
-    loc[1] = builder_location(b, 0, 0x20, (struct line[]){{f[2], 5, 0}, {f[1], 20, 0}}, 2, NULL, 0);
-    loc[2] = builder_location(b, 0, 0x30, &(struct line){f[3], 30, 0}, 1, NULL, 0);
+    loc[0] = builder_location(
+        b, &(struct builder_location){.address = 0x10, .lines = &(struct line){f[0], 10, 0}, .n_lines = 1});
+    loc[1] =
+        builder_location(b, &(struct builder_location){
+                                .address = 0x20, .lines = (struct line[]){{f[2], 5, 0}, {f[1], 20, 0}}, .n_lines = 2});
+    loc[2] = builder_location(
+        b, &(struct builder_location){.address = 0x30, .lines = &(struct line){f[3], 30, 0}, .n_lines = 1});
     stack[0] = builder_stack(b, (uint32_t[]){loc[1], loc[0]}, 2);
     stack[1] = builder_stack(b, (uint32_t[]){loc[2], loc[0]}, 2);
     bytes = builder_attr_int(b, STR("bytes"), 2048, STR("bytes"));
@@ -122,8 +126,9 @@ static int make_batch(struct batch **ret)
     p = builder_profile(b, types, 2);
     if (p)
         p->duration_ns = 1000000000;
-    builder_sample(b, stack[0], 0, labels, (int64_t[]){3, 30000000}, 2, NULL, 0);
-    builder_sample(b, stack[1], 0, (struct run){0}, (int64_t[]){1, 10000000}, 2, NULL, 0);
+    builder_sample(b, &(struct builder_sample){
+                          .stack = stack[0], .attrs = labels, .values = (int64_t[]){3, 30000000}, .n_values = 2});
+    builder_sample(b, &(struct builder_sample){.stack = stack[1], .values = (int64_t[]){1, 10000000}, .n_values = 2});
     return builder_finish(b, ret, NULL);
 }
 

@@ -66,12 +66,15 @@ static struct batch *make_batch(int i, int64_t time)
         struct str fn = k ? STR("main") : gen_name(name, sizeof name, "f%u", (unsigned) i);
         struct line l = {.function = builder_function(b, &(struct function){.name = builder_string(b, fn)}), .line = 1};
 
-        loc[k] = builder_location(b, 0, 0, &l, 1, NULL, 0);
+        loc[k] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
     }
     attr = builder_attr_int(b, STR("thread.id"), i, (struct str){0});
-    builder_sample(b, builder_stack(b, loc, 2),
-                   i % 3 ? 0 : builder_link(b, &(struct link){.trace_id = {(uint8_t) i, 1}}),
-                   builder_attrs(b, &attr, i % 3 ? 0 : 1), &one, 1, NULL, 0);
+    builder_sample(
+        b, &(struct builder_sample){.stack = builder_stack(b, loc, 2),
+                                    .link = i % 3 ? 0 : builder_link(b, &(struct link){.trace_id = {(uint8_t) i, 1}}),
+                                    .attrs = builder_attrs(b, &attr, i % 3 ? 0 : 1),
+                                    .values = &one,
+                                    .n_values = 1});
     return builder_finish(b, &out, NULL) < 0 ? NULL : out;
 }
 

@@ -352,9 +352,10 @@ static struct batch *sent_batch(void)
                                           .offset = 0x1000},
                         attrs, 2);
     loc_attr = builder_attr_bool(b, STR("pprof.location.is_folded"), true);
-    loc[0] = builder_location(b, m, 0x555500400123, NULL, 0, &loc_attr, 1);
-    loc[1] = builder_location(b, m, 0x555500400456, NULL, 0, NULL, 0);
-    builder_sample(b, builder_stack(b, loc, 2), 0, (struct run){0}, &v, 1, NULL, 0);
+    loc[0] = builder_location(
+        b, &(struct builder_location){.mapping = m, .address = 0x555500400123, .attrs = &loc_attr, .n_attrs = 1});
+    loc[1] = builder_location(b, &(struct builder_location){.mapping = m, .address = 0x555500400456});
+    builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, loc, 2), .values = &v, .n_values = 1});
     return builder_finish(b, &out, NULL) < 0 ? NULL : out;
 }
 
@@ -499,14 +500,15 @@ static struct batch *native_batch(int what, int64_t time_ns)
     lines[1] =
         (struct line){builder_function(b, &(struct function){.name = builder_string(b, STR("main")), .filename = file}),
                       what == LINED ? 12 : 0, 0};
-    loc = builder_location(
-        b, builder_mapping(b, &(struct mapping){.filename = builder_string(b, STR("/bin/shop"))}, &id, 1), 0x1123,
-        lines + (what == NAMED),
-        what == BARE    ? 0
-        : what == NAMED ? 1
-                        : 2,
-        NULL, 0);
-    builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, &v, 1, NULL, 0);
+    loc = builder_location(b, &(struct builder_location){
+                                  .mapping = builder_mapping(
+                                      b, &(struct mapping){.filename = builder_string(b, STR("/bin/shop"))}, &id, 1),
+                                  .address = 0x1123,
+                                  .lines = lines + (what == NAMED),
+                                  .n_lines = what == BARE    ? 0
+                                             : what == NAMED ? 1
+                                                             : 2});
+    builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, &loc, 1), .values = &v, .n_values = 1});
     return builder_finish(b, &out, NULL) < 0 ? NULL : out;
 }
 

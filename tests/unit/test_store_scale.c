@@ -199,9 +199,9 @@ static struct batch *native_batch(uint32_t first, uint32_t n, int64_t time)
     id = builder_attr_str(b, STR("process.executable.build_id.gnu"), STR("c0ffee"));
     m = builder_mapping(b, &(struct mapping){.filename = builder_string(b, STR("/bin/native"))}, &id, 1);
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t loc = builder_location(b, m, 0x1000 + first + i, NULL, 0, NULL, 0);
+        uint32_t loc = builder_location(b, &(struct builder_location){.mapping = m, .address = 0x1000 + first + i});
 
-        builder_sample(b, builder_stack(b, &loc, 1), 0, (struct run){0}, &one, 1, NULL, 0);
+        builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, &loc, 1), .values = &one, .n_values = 1});
     }
     return builder_finish(b, &out, NULL) < 0 ? NULL : out;
 }

@@ -158,8 +158,8 @@ static void fill(struct world *w, int tenant)
     p->time_ns = clock_wall() - NS_PER_S;
     f = (struct function){.name = builder_string(b, str_from(name)), .filename = builder_string(b, str_from(file))};
     l = (struct line){.function = builder_function(b, &f), .line = 3};
-    location = builder_location(b, 0, 0, &l, 1, NULL, 0);
-    builder_sample(b, builder_stack(b, &location, 1), 0, (struct run){0}, &v, 1, NULL, 0);
+    location = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
+    builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, &location, 1), .values = &v, .n_values = 1});
     eq_int(builder_finish(b, &batch, NULL), 0);
     sink_consume(senders_sink(w->senders), batch,
                  &(struct sink_context){.tenant = tenants[tenant], .received_ns = clock_wall(), .peer = "127.0.0.1:1"},

@@ -94,7 +94,9 @@ static bool build_frame(struct jfr_reader *r, const struct jfr_object *frame, ui
     if (!k || (!k->made && !build_method(r, k, kind)))
         return false;
     line.function = k->made - 1;
-    *ret = builder_location(r->b, k->made_too, 0, &line, 1, &attr, 1);
+    *ret = builder_location(
+        r->b,
+        &(struct builder_location){.mapping = k->made_too, .lines = &line, .n_lines = 1, .attrs = &attr, .n_attrs = 1});
     return true;
 }
 

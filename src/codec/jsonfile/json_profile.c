@@ -30,7 +30,12 @@ uint32_t json_profile_location(struct json_profile *p, const struct json_frame *
         line.function = builder_function(p->b, &(struct function){.name = builder_string(p->b, f->name),
                                                                   .filename = builder_string(p->b, f->file),
                                                                   .start_line = MAX(f->start_line, 0)});
-    return builder_location(p->b, f->mapping, f->address, &line, f->name.n ? 1 : 0, &f->type, f->type ? 1 : 0);
+    return builder_location(p->b, &(struct builder_location){.mapping = f->mapping,
+                                                             .address = f->address,
+                                                             .lines = &line,
+                                                             .n_lines = f->name.n ? 1 : 0,
+                                                             .attrs = &f->type,
+                                                             .n_attrs = f->type ? 1 : 0});
 }
 
 int json_profile_stack(struct json_profile *p, struct call_nodes *nodes, size_t node, uint32_t *ret)

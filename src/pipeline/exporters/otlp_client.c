@@ -292,7 +292,8 @@ static void grpc_result(struct client_request *q, struct ack_result *ret)
     struct grpc_status st;
     struct str msg = {0};
 
-    grpc_answer(q->status, &q->headers_in, &q->trailers, q->answer, ANSWER_MAX, &inflated, &msg, &st);
+    grpc_answer(&(struct grpc_response){q->status, &q->headers_in, &q->trailers, q->answer}, ANSWER_MAX, &inflated,
+                &msg, &st);
     ret->status = status_of(st.code);
     if (st.has_retry)
         ret->retry_ns = MAX(st.retry_ns, 1);

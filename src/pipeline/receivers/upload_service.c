@@ -121,8 +121,12 @@ static void add_type(struct upload_call *c, const struct batch *b, const struct 
     struct type t;
     int64_t scale;
 
-    type_lookup(batch_string(b, p->types[0].type), batch_string(b, p->types[0].unit),
-                batch_string(b, p->period_type.type), batch_string(b, p->period_type.unit), p->period, &t, &scale);
+    type_lookup(&(struct type_spelling){.type = batch_string(b, p->types[0].type),
+                                        .unit = batch_string(b, p->types[0].unit),
+                                        .period_type = batch_string(b, p->period_type.type),
+                                        .period_unit = batch_string(b, p->period_type.unit),
+                                        .period = p->period},
+                &t, &scale);
     for (uint32_t i = 0; i < c->n_types; i++)
         if (str_eq(c->types[i], t.name))
             return;

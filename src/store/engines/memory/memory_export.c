@@ -69,7 +69,12 @@ static uint32_t copy_location(struct export *x, uint32_t i)
         line.function = builder_function(x->to, &f);
         x->lines[k] = line;
     }
-    return builder_location(x->to, copy_mapping(x, l->mapping), l->address, x->lines, n_lines, list, n);
+    return builder_location(x->to, &(struct builder_location){.mapping = copy_mapping(x, l->mapping),
+                                                              .address = l->address,
+                                                              .lines = x->lines,
+                                                              .n_lines = n_lines,
+                                                              .attrs = list,
+                                                              .n_attrs = n});
 }
 
 static void copy_sample(struct export *x, const struct memory_item *it, uint32_t index)
@@ -84,8 +89,13 @@ static void copy_sample(struct export *x, const struct memory_item *it, uint32_t
         x->list[i] = copy_location(x, b->dict.indices[st.off + i]);
     stack = builder_stack(x->to, x->list, n);
     if (s->timestamps.n && s->values.n) {
-        builder_sample(x->to, stack, link, copy_attrs(x, s->attrs), b->values + s->values.off, s->values.n,
-                       b->timestamps + s->timestamps.off, s->timestamps.n);
+        builder_sample(x->to, &(struct builder_sample){.stack = stack,
+                                                       .link = link,
+                                                       .attrs = copy_attrs(x, s->attrs),
+                                                       .values = b->values + s->values.off,
+                                                       .n_values = s->values.n,
+                                                       .timestamps = b->timestamps + s->timestamps.off,
+                                                       .n_timestamps = s->timestamps.n});
         return;
     }
     x->values[0] = intake_value(b, &it->in, index) / it->in.scale;
@@ -94,8 +104,14 @@ static void copy_sample(struct export *x, const struct memory_item *it, uint32_t
         x->values[0] = x->values[1] / it->in.twin_scale;
         n_values = 2;
     }
-    builder_sample(x->to, stack, link, copy_attrs(x, s->attrs), x->values, s->timestamps.n ? 0 : n_values,
-                   s->timestamps.n ? b->timestamps + s->timestamps.off : NULL, s->timestamps.n);
+    builder_sample(x->to,
+                   &(struct builder_sample){.stack = stack,
+                                            .link = link,
+                                            .attrs = copy_attrs(x, s->attrs),
+                                            .values = x->values,
+                                            .n_values = s->timestamps.n ? 0 : n_values,
+                                            .timestamps = s->timestamps.n ? b->timestamps + s->timestamps.off : NULL,
+                                            .n_timestamps = s->timestamps.n});
 }
 
 static void copy_kvs(struct export *x, const struct kvs *kvs,

@@ -357,7 +357,10 @@ static uint32_t emit_location(const struct exporting *x, const struct scan_prof 
     if (l->attrs)
         n_attrs += blob_attrs_emit(sym_string(s, l->attrs), b, attrs + n_attrs, ATTRS_MAX - n_attrs);
     mapping = emit_mapping(x, p, l->mapping, &address);
-    return builder_location(b, mapping, address, lines, n, attrs, n_attrs);
+    return builder_location(
+        b,
+        &(struct builder_location){
+            .mapping = mapping, .address = address, .lines = lines, .n_lines = n, .attrs = attrs, .n_attrs = n_attrs});
 }
 
 static uint32_t find_location(struct exporting *x, const struct scan_prof *p, uint32_t location)
@@ -404,8 +407,13 @@ static int emit_row(struct exporting *x, const struct scan_prof *p, const struct
         values[1] = values[0];
         values[0] = row->value / h->twin_scale;
     }
-    builder_sample(x->b, stack, link, attrs, values, h->twin_scale ? 2 : 1, e && e->timestamp ? &e->timestamp : NULL,
-                   e && e->timestamp ? 1 : 0);
+    builder_sample(x->b, &(struct builder_sample){.stack = stack,
+                                                  .link = link,
+                                                  .attrs = attrs,
+                                                  .values = values,
+                                                  .n_values = h->twin_scale ? 2 : 1,
+                                                  .timestamps = e && e->timestamp ? &e->timestamp : NULL,
+                                                  .n_timestamps = e && e->timestamp ? 1 : 0});
     return 0;
 }
 

@@ -8,7 +8,6 @@
 #ifndef SEGMENT_VIEW_H
 #define SEGMENT_VIEW_H
 
-#include "model/convert.h"
 #include "model/tree.h"
 #include "store/engines/segment/read/lru.h"
 #include "store/engines/segment/symbols/symbols.h"
