@@ -15,7 +15,7 @@ static void run(const struct prof *p, const char *name, enum report_format forma
 
     if (prof_copy(p, &copy) < 0)
         return;
-    if (report_run_prepare(&r, copy, &cmd, c, NULL, NULL, NULL) >= 0) {
+    if (report_run_prepare(&r, copy, &cmd, c, NULL, NULL) >= 0) {
         if (format == REPORT_TOPPROTO)
             report_proto(&r.report, &made, NULL);
         else

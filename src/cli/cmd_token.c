@@ -73,7 +73,7 @@ static int token_create(const void *options, int argc, char **argv, struct err *
         auth_scope_parse(str_from(o->scope), &scope);
     r = open_tokens(o, &a, e);
     if (r == 0)
-        r = auth_create(a, scope, str_from(o->tenant), str_from(o->note), text, &t, e);
+        r = auth_create(a, &(struct auth_request){scope, str_from(o->tenant), str_from(o->note)}, text, &t, e);
     if (r < 0)
         return r;
     if (o->json)

@@ -164,7 +164,7 @@ int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, s
     c.sample_index = str_from(index);
     r = prof_from_batch(&pool, b, p, &prof, e);
     if (r >= 0) {
-        r = report_run_prepare(&run, prof, &cmd, &c, NULL, NULL, e);
+        r = report_run_prepare(&run, prof, &cmd, &c, NULL, e);
         if (r >= 0)
             r = report_print(&run.report, out, e);
         report_run_done(&run);

@@ -175,7 +175,7 @@ static int filter(const struct pprof_files *f, const struct pprof_config *config
 
     if (r < 0)
         return r;
-    r = report_run_prepare(&run, p, &all, config, ignore_message, NULL, e);
+    r = report_run_prepare(&run, p, &all, config, &(struct report_say){ignore_message, NULL}, e);
     report_run_done(&run);
     if (r >= 0)
         *ret = TAKE(p);

@@ -373,7 +373,7 @@ static int make_view(struct call *c, const struct view *v, const struct pprof_co
         return r;
     if (v->has_argument)
         cmd.argument = call_param(c, "f");
-    r = report_run_prepare(&run, p, &cmd, config, collect_error, &parts->errors, e);
+    r = report_run_prepare(&run, p, &cmd, config, &(struct report_say){collect_error, &parts->errors}, e);
     if (r >= 0) {
         run.report.o.part_of_page = LISTED;
         r = v->put(c, &run.report, &parts->legend, &parts->content, e);

@@ -221,9 +221,11 @@ static int object_symbols(struct report_object *x, const struct regex *re, uint6
 static int object_disassemble(struct report_object *x, uint64_t start, uint64_t end, bool intel,
                               struct report_insts *ret, struct err *e)
 {
+    struct pprof_code code = {x->path, start, end, intel};
+
     if (x->is_go && !intel)
-        return pprof_tools_disassemble_go(&x->all->tools, x->path, start, end, &x->all->arena, ret, e);
-    return pprof_tools_disassemble(&x->all->tools, x->path, start, end, intel, &x->all->arena, ret, e);
+        return pprof_tools_disassemble_go(&x->all->tools, &code, &x->all->arena, ret, e);
+    return pprof_tools_disassemble(&x->all->tools, &code, &x->all->arena, ret, e);
 }
 
 /* --- lines --- */

@@ -51,7 +51,7 @@ static int make_report(struct prof *p, const struct pprof_command *c, struct str
 {
     const struct report_command cmd = {c->name, c->format, argument};
     struct report_run run;
-    int r = report_run_prepare(&run, p, &cmd, config, pprof_say, NULL, e);
+    int r = report_run_prepare(&run, p, &cmd, config, &(struct report_say){pprof_say, NULL}, e);
 
     if (r >= 0 && (c->format == REPORT_PROTO || c->format == REPORT_TOPPROTO))
         r = make_proto(&run.report, out, e);

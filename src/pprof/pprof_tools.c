@@ -367,8 +367,8 @@ static int read_objdump(struct pprof_tools *t, struct str text, struct inst_list
     return 0;
 }
 
-int pprof_tools_disassemble(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, bool intel,
-                            struct arena *a, struct report_insts *ret, struct err *e)
+int pprof_tools_disassemble(struct pprof_tools *t, const struct pprof_code *code, struct arena *a,
+                            struct report_insts *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct inst_list l = {.a = a};
@@ -383,15 +383,15 @@ int pprof_tools_disassemble(struct pprof_tools *t, const char *file, uint64_t st
     argv[0] = t->objdump.p;
     if (!t->objdump.n)
         return err_set(e, -ENOENT, "cannot disasm: no objdump tool available");
-    snprintf(from, sizeof(from), "--start-address=0x%" PRIx64, start);
-    snprintf(to, sizeof(to), "--stop-address=0x%" PRIx64, end);
-    if (intel && t->llvm_objdump) {
+    snprintf(from, sizeof(from), "--start-address=0x%" PRIx64, code->start);
+    snprintf(to, sizeof(to), "--stop-address=0x%" PRIx64, code->end);
+    if (code->intel && t->llvm_objdump) {
         argv[n++] = "--x86-asm-syntax=intel";
-    } else if (intel) {
+    } else if (code->intel) {
         argv[n++] = "-M";
         argv[n++] = "intel";
     }
-    argv[n++] = file;
+    argv[n++] = code->file;
     r = child_output(argv, OUTPUT_MAX, &out, e);
     if (r < 0)
         return r;
@@ -436,19 +436,19 @@ static int add_padding(struct inst_list *l, uint64_t from, uint64_t to)
     return r;
 }
 
-int pprof_tools_disassemble_go(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, struct arena *a,
+int pprof_tools_disassemble_go(struct pprof_tools *t, const struct pprof_code *code, struct arena *a,
                                struct report_insts *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct inst_list l = {.a = a};
     char from[32], to[32];
-    const char *const argv[] = {t->go.p, "tool", "objdump", file, from, to, NULL};
+    const char *const argv[] = {t->go.p, "tool", "objdump", code->file, from, to, NULL};
     uint64_t next = 0;
     struct str text;
     int r;
 
-    snprintf(from, sizeof(from), "0x%" PRIx64, start);
-    snprintf(to, sizeof(to), "0x%" PRIx64, end);
+    snprintf(from, sizeof(from), "0x%" PRIx64, code->start);
+    snprintf(to, sizeof(to), "0x%" PRIx64, code->end);
     r = child_output(argv, OUTPUT_MAX, &out, e);
     if (r < 0)
         return r;
@@ -459,7 +459,7 @@ int pprof_tools_disassemble_go(struct pprof_tools *t, const char *file, uint64_t
         struct report_inst in;
         uint64_t size;
 
-        if (!parse_go_line(line, &in, &size) || in.address < start)
+        if (!parse_go_line(line, &in, &size) || in.address < code->start)
             continue; /* a symbol is shown from its start */
         r = add_padding(&l, next, in.address);
         if (r >= 0)
@@ -467,6 +467,6 @@ int pprof_tools_disassemble_go(struct pprof_tools *t, const char *file, uint64_t
         next = in.address + size;
     }
     if (r >= 0)
-        r = add_padding(&l, next, next ? MIN(end, ALIGN_UP(next, 32)) : 0);
+        r = add_padding(&l, next, next ? MIN(code->end, ALIGN_UP(next, 32)) : 0);
     return finish_insts(&l, r, ret);
 }

@@ -38,9 +38,15 @@ struct pprof_nm {
 int pprof_tools_nm(struct pprof_tools *t, const char *file, struct arena *a, struct pprof_nm *ret);
 /* The symbol at or before the address; a data symbol must cover it. NULL if there is none. */
 const struct pprof_nm_symbol *pprof_nm_find(const struct pprof_nm *nm, uint64_t address);
-int pprof_tools_disassemble(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, bool intel,
-                            struct arena *a, struct report_insts *ret, struct err *e);
-int pprof_tools_disassemble_go(struct pprof_tools *t, const char *file, uint64_t start, uint64_t end, struct arena *a,
+/* The instructions of [start, end) of a file: by objdump, or by `go tool objdump`, which has no Intel syntax. */
+struct pprof_code {
+    const char *file;
+    uint64_t start, end;
+    bool intel;
+};
+int pprof_tools_disassemble(struct pprof_tools *t, const struct pprof_code *code, struct arena *a,
+                            struct report_insts *ret, struct err *e);
+int pprof_tools_disassemble_go(struct pprof_tools *t, const struct pprof_code *code, struct arena *a,
                                struct report_insts *ret, struct err *e);
 /* The names of s that match: all of them if the requested address is in it. 1 if there are any, else 0. */
 int pprof_match_symbol(const struct report_symbol *s, const struct regex *re, uint64_t address, struct arena *a,

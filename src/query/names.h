@@ -19,6 +19,14 @@
 struct names;
 struct symbol_answer;
 
+/* Addresses of a binary to look up. */
+struct names_request {
+    const char *tenant;
+    struct str build_id;
+    const uint64_t *addresses;
+    uint32_t n;
+};
+
 struct names_ops {
     /* False if a lookup for this build ID is known to be useless at present. */
     bool (*may_name)(struct names *n, const char *tenant, struct str build_id);
@@ -26,8 +34,8 @@ struct names_ops {
     bool (*may_line)(struct names *n, const char *tenant, struct str build_id);
     /* Looks up those of these addresses that were not looked up before: *ret_addresses are they, in the order of the
      * answer (free them with mem_free(), the answer with symbol_answer_free()). -ENOENT if there is nothing new. */
-    int (*look_up)(struct names *n, const char *tenant, struct str build_id, const uint64_t *addresses, uint32_t count,
-                   struct symbol_answer **ret, uint64_t **ret_addresses, struct err *e);
+    int (*look_up)(struct names *n, const struct names_request *q, struct symbol_answer **ret, uint64_t **ret_addresses,
+                   struct err *e);
 };
 
 struct names {

@@ -70,7 +70,8 @@ static bool name_binary(const struct asker *a, const struct nameless *v, size_t 
     for (size_t i = 0; i < n; i++)
         if (!count || addresses[count - 1] != v[i].address)
             addresses[count++] = v[i].address;
-    r = a->names->ops->look_up(a->names, a->tenant, v[0].build_id, addresses, count, &found, &asked, NULL);
+    r = a->names->ops->look_up(a->names, &(struct names_request){a->tenant, v[0].build_id, addresses, count}, &found,
+                               &asked, NULL);
     if (r < 0 || !found->first[found->n_addresses])
         return false;
     return a->store->ops->name_later(a->store, a->tenant, v[0].build_id, asked, found, NULL) == 0;

@@ -56,12 +56,7 @@ static struct graph_detail detail_of(const struct pprof_config *c)
 
 /* --- filters --- */
 
-struct say {
-    filter_message *fn;
-    void *arg;
-};
-
-static void warn_no_match(const struct say *say, bool matched, const char *option)
+static void warn_no_match(const struct report_say *say, bool matched, const char *option)
 {
     char text[80];
 
@@ -81,7 +76,8 @@ static int compile(const char *name, struct str text, struct regex **ret, struct
     return r < 0 ? err_prefix(e, r, "parsing %s regexp: ", name) : 0;
 }
 
-static int compile_tag(const char *name, struct str text, struct tag_filter **ret, const struct say *say, struct err *e)
+static int compile_tag(const char *name, struct str text, struct tag_filter **ret, const struct report_say *say,
+                       struct err *e)
 {
     _cleanup_(buf_done) struct buf note = BUF_INIT;
     bool range;
@@ -115,7 +111,7 @@ static void filters_done(struct filters *f)
     tag_filter_free(f->tagignore);
 }
 
-static int filters_compile(struct filters *f, const struct pprof_config *c, const struct say *say, struct err *e)
+static int filters_compile(struct filters *f, const struct pprof_config *c, const struct report_say *say, struct err *e)
 {
     int r = compile("focus", c->focus, &f->focus, e);
 
@@ -136,7 +132,7 @@ static int filters_compile(struct filters *f, const struct pprof_config *c, cons
     return r;
 }
 
-static int filter_tags(struct prof *p, struct filters *f, const struct pprof_config *c, const struct say *say,
+static int filter_tags(struct prof *p, struct filters *f, const struct pprof_config *c, const struct report_say *say,
                        struct err *e)
 {
     bool shown, hidden;
@@ -153,7 +149,7 @@ static int filter_tags(struct prof *p, struct filters *f, const struct pprof_con
 }
 
 static int apply_filters(struct prof *p, const struct label_units *units, const struct pprof_config *c,
-                         const struct say *say, struct err *e)
+                         const struct report_say *say, struct err *e)
 {
     _cleanup_(filters_done) struct filters f = {0};
     struct name_match m;
@@ -244,7 +240,7 @@ static int make_options(const struct prof *p, const struct pprof_config *c, stru
     return 0;
 }
 
-static int add_label_frames(struct prof *p, const struct pprof_config *c, const struct say *say)
+static int add_label_frames(struct prof *p, const struct pprof_config *c, const struct report_say *say)
 {
     bool root, leaf;
     int r = filter_add_label_frames(p, c->tagroot, c->tagleaf, c->unit, &root, &leaf);
@@ -272,23 +268,25 @@ static int compile_argument(struct report_run *run, const struct report_command 
 }
 
 int report_run_prepare(struct report_run *run, struct prof *p, const struct report_command *cmd,
-                       const struct pprof_config *config, filter_message *fn, void *arg, struct err *e)
+                       const struct pprof_config *config, const struct report_say *say, struct err *e)
 {
     struct pprof_config c = *config;
     struct report_options o;
     struct label_units units = {0};
-    struct say say = {fn, arg};
     unsigned long failures = mem_failures();
+    static const struct report_say silent;
     int r;
 
+    if (!say)
+        say = &silent;
     *run = (struct report_run){0};
     arena_init(&run->arena, 0);
-    r = label_units_find(p, &units, fn, arg);
+    r = label_units_find(p, &units, say->fn, say->arg);
     apply_overrides(cmd, &c);
     if (r >= 0)
-        r = add_label_frames(p, &c, &say);
+        r = add_label_frames(p, &c, say);
     if (r >= 0 && c.relative_percentages)
-        r = apply_filters(p, &units, &c, &say, e);
+        r = apply_filters(p, &units, &c, say, e);
     if (r >= 0)
         r = make_options(p, &c, &run->arena, &o, e);
     if (r >= 0) {
@@ -298,7 +296,7 @@ int report_run_prepare(struct report_run *run, struct prof *p, const struct repo
     if (r >= 0)
         report_init(&run->report, p, &o, &units);
     if (r >= 0 && !c.relative_percentages)
-        r = apply_filters(p, &run->report.units, &c, &say, e);
+        r = apply_filters(p, &run->report.units, &c, say, e);
     label_units_done(&units);
     if (r >= 0 && mem_failures() != failures)
         r = -ENOMEM;

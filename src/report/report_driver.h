@@ -21,10 +21,16 @@ struct report_run {
     struct arena arena;
 };
 
-/* Filters p in place and makes the report. Warnings go to say(). What it fills is freed by report_run_done(), also
+/* Where warnings go. */
+struct report_say {
+    filter_message *fn;
+    void *arg;
+};
+
+/* Filters p in place and makes the report. say may be NULL. What it fills is freed by report_run_done(), also
  * after a failure. */
 int report_run_prepare(struct report_run *run, struct prof *p, const struct report_command *cmd,
-                       const struct pprof_config *config, filter_message *say, void *arg, struct err *e);
+                       const struct pprof_config *config, const struct report_say *say, struct err *e);
 void report_run_done(struct report_run *run);
 /* Total and header lines of the profile as it is, for the shell's greeting. */
 int report_greeting(struct prof *p, const struct pprof_config *config, struct buf *out, int64_t *ret_total,

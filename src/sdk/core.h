@@ -162,10 +162,14 @@ uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *r
 /* Lets an extension's walker change the frames, span and labels of a record that has room for max frames and
  * CORE_ATTRS_MAX bytes. tid: see ext.h. */
 void handler_ask_walker(struct ring_record *r, uint32_t max, int tid);
-/* Frames of another thread, which sleeps, starting from these registers (0 = not known). Background thread only,
+/* Registers to start a walk from; 0 = not known. */
+struct walk_start {
+    uint64_t pc, sp, fp, bx;
+};
+/* Frames of another thread, which sleeps, starting from these registers. Background thread only,
  * because it is the one that frees modules. */
-uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,
-                         uint8_t *ret_flags, uint32_t *ret_generation);
+uint32_t handler_walk_at(const struct walk_start *from, uint64_t *pc, uint32_t max, uint8_t *ret_flags,
+                         uint32_t *ret_generation);
 /* A sample whose frames are given (ext.h). */
 struct handler_given {
     enum record_kind kind;

@@ -244,7 +244,7 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
         asked[k] = ids[i];
         addresses[k++] = fr->address;
     }
-    r = k ? line_query(f->path, addresses, k, deadline, pump, &names, answers) : 0;
+    r = k ? line_query(&(struct line_request){f->path, addresses, k, deadline, pump}, &names, answers) : 0;
     for (uint32_t i = 0; i < k; i++) {
         frames[asked[i]].lines = answers[i];
         frames[asked[i]].lines_asked = r != -ETIMEDOUT; /* otherwise the next export asks again */

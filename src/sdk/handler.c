@@ -469,11 +469,11 @@ __attribute__((noinline)) uint32_t handler_walk_here(struct thr *t, uint64_t *pc
 
 /* The thread may run and change its stack during the walk: reads are checked, and the caller checks afterwards whether
  * it ran. */
-uint32_t handler_walk_at(uint64_t at, uint64_t sp, uint64_t fp, uint64_t bx, uint64_t *pc, uint32_t max,
-                         uint8_t *ret_flags, uint32_t *ret_generation)
+uint32_t handler_walk_at(const struct walk_start *from, uint64_t *pc, uint32_t max, uint8_t *ret_flags,
+                         uint32_t *ret_generation)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
-    struct walk w = {.pc = at, .sp = sp, .fp = fp, .bx = bx, .exact = true};
+    struct walk w = {.pc = from->pc, .sp = from->sp, .fp = from->fp, .bx = from->bx, .exact = true};
 
     *ret_flags = 0;
     *ret_generation = set ? set->generation : 0;

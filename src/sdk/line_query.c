@@ -123,13 +123,12 @@ static int parse_answer(struct str text, const uint64_t *addresses, uint32_t n, 
     return answered;
 }
 
-static int ask(const char *path, const uint64_t *addresses, uint32_t n, int64_t deadline, void (*pump)(void),
-               struct arena *arena, struct line_answer *ret)
+static int ask(const struct line_request *q, struct arena *arena, struct line_answer *ret)
 {
+    uint32_t n = q->n, k = 0;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     _cleanup_(mem_freep) const char **argv = mem_zalloc_array(n + 5ul, sizeof *argv);
     _cleanup_(mem_freep) char *text = mem_zalloc((size_t) n * ADDRESS_TEXT);
-    uint32_t k = 0;
     int r;
 
     if (!argv || !text)
@@ -137,27 +136,30 @@ static int ask(const char *path, const uint64_t *addresses, uint32_t n, int64_t 
     argv[k++] = find_program();
     argv[k++] = "symbolize";
     argv[k++] = "--tsv";
-    argv[k++] = path;
+    argv[k++] = q->path;
     for (uint32_t i = 0; i < n; i++) {
         char *to = text + (size_t) i * ADDRESS_TEXT;
 
-        snprintf(to, ADDRESS_TEXT, "0x%llx", (unsigned long long) addresses[i]);
+        snprintf(to, ADDRESS_TEXT, "0x%llx", (unsigned long long) q->addresses[i]);
         argv[k++] = to;
     }
-    r = spawn_read(argv, ANSWER_MAX, deadline, pump, &out, NULL);
-    return r < 0 ? r : parse_answer(buf_str(&out), addresses, n, arena, ret);
+    r = spawn_read(argv, ANSWER_MAX, q->deadline, q->pump, &out, NULL);
+    return r < 0 ? r : parse_answer(buf_str(&out), q->addresses, n, arena, ret);
 }
 
-int line_query(const char *path, const uint64_t *addresses, uint32_t n, int64_t deadline, void (*pump)(void),
-               struct arena *arena, struct line_answer *ret)
+int line_query(const struct line_request *q, struct arena *arena, struct line_answer *ret)
 {
     int answered = 0;
 
     if (!find_program())
         return -ENOENT;
-    for (uint32_t i = 0; i < n; i += ADDRESSES_MAX) {
-        int r = ask(path, addresses + i, MIN(n - i, (uint32_t) ADDRESSES_MAX), deadline, pump, arena, ret + i);
+    for (uint32_t i = 0; i < q->n; i += ADDRESSES_MAX) {
+        struct line_request some = *q;
+        int r;
 
+        some.addresses += i;
+        some.n = MIN(q->n - i, (uint32_t) ADDRESSES_MAX);
+        r = ask(&some, arena, ret + i);
         if (r < 0)
             return r;
         answered += r;

@@ -19,9 +19,16 @@ struct line_answer {
     const struct frame_line *v; /* innermost inlined call first */
 };
 
-/* Queries n addresses of one file; ret[i] is left unchanged where nothing is known. Strings and lines are allocated in
+struct line_request {
+    const char *path;
+    const uint64_t *addresses;
+    uint32_t n;
+    int64_t deadline;
+    void (*pump)(void); /* called while waiting */
+};
+
+/* Queries the addresses of one file; ret[i] is left unchanged where nothing is known. Strings and lines are allocated in
  * the arena. Returns how many were answered, or a negative errno: -ENOENT if the program was not found. */
-int line_query(const char *path, const uint64_t *addresses, uint32_t n, int64_t deadline, void (*pump)(void),
-               struct arena *arena, struct line_answer *ret);
+int line_query(const struct line_request *q, struct arena *arena, struct line_answer *ret);
 
 #endif

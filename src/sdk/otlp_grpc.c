@@ -259,9 +259,20 @@ static int on_settings(struct unary_call *c, uint8_t flags, const uint8_t *p, si
     return transport_write(&c->t, b.p, b.n, e);
 }
 
-static int on_headers(struct unary_call *c, uint8_t type, uint8_t flags, const uint8_t *p, size_t n, struct err *e)
+struct http2_frame {
+    uint8_t type, flags;
+    uint32_t stream;
+    const uint8_t *p; /* its payload of n bytes */
+    size_t n;
+};
+
+static int on_headers(struct unary_call *c, const struct http2_frame *f, struct err *e)
 {
-    if (type == F_HEADERS) {
+    const uint8_t *p = f->p;
+    uint8_t flags = f->flags;
+    size_t n = f->n;
+
+    if (f->type == F_HEADERS) {
         size_t pad = flags & PADDED && n ? *p : 0, skip = (flags & PADDED ? 1u : 0u) + (flags & PRIORITY ? 5u : 0u);
 
         if (skip + pad > n)
@@ -280,29 +291,30 @@ static int on_headers(struct unary_call *c, uint8_t type, uint8_t flags, const u
     return read_block(c, (const uint8_t *) c->block.p, c->block.n, e);
 }
 
-static int on_frame(struct unary_call *c, uint8_t type, uint8_t flags, uint32_t stream, const uint8_t *p, size_t n,
-                    struct err *e)
+static int on_frame(struct unary_call *c, const struct http2_frame *f, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
+    const uint8_t *p = f->p;
+    size_t n = f->n;
 
-    switch (type) {
+    switch (f->type) {
     case F_SETTINGS:
-        return on_settings(c, flags, p, n, e);
+        return on_settings(c, f->flags, p, n, e);
     case F_WINDOW:
         if (n >= 4)
-            *(stream ? &c->stream_window : &c->window) += load_be32(p) & 0x7fffffff;
+            *(f->stream ? &c->stream_window : &c->window) += load_be32(p) & 0x7fffffff;
         return 0;
     case F_PING:
-        if (flags & ACK || n != 8)
+        if (f->flags & ACK || n != 8)
             return 0;
         put_frame(&b, 8, F_PING, ACK, 0);
         buf_put(&b, p, n);
         return transport_write(&c->t, b.p, b.n, e);
     case F_HEADERS:
     case F_CONTINUATION:
-        return on_headers(c, type, flags, p, n, e);
+        return on_headers(c, f, e);
     case F_DATA: /* the message of the response: nothing in it is needed */
-        c->ended |= flags & END_STREAM;
+        c->ended |= f->flags & END_STREAM;
         return 0;
     case F_RST:
         return err_set(e, -EAGAIN, "the collector reset the stream (HTTP/2 error %u)", n >= 4 ? load_be32(p) : 0);
@@ -329,7 +341,7 @@ static int take_frame(struct unary_call *c, struct err *e)
             return err_set(e, -EPROTO, "%.*s:%u does not speak HTTP/2: is it an OTLP/gRPC port?", STR_FMT(c->s->host),
                            c->s->port);
         if (c->in.n >= 9 + n && c->in.n >= 9) {
-            r = on_frame(c, p[3], p[4], load_be32(p + 5) & 0x7fffffff, p + 9, n, e);
+            r = on_frame(c, &(struct http2_frame){p[3], p[4], load_be32(p + 5) & 0x7fffffff, p + 9, n}, e);
             memmove(c->in.p, c->in.p + 9 + n, c->in.n - 9 - n);
             c->in.n -= 9 + n;
             return r;

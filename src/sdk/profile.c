@@ -26,6 +26,8 @@ enum { LINES_MAX = 64 }; /* maximum number of inlined calls at one address */
 struct profile_maker {
     struct builder *b;
     bool pprof, lines;
+    const struct profile_resource *resource; /* NULL for pprof, as is the scope */
+    const struct profile_scope *scope;
     uint32_t *locations; /* by frame; 0 = not created yet */
     uint32_t *mappings;  /* by file */
     struct buf text;
@@ -358,46 +360,49 @@ static void put_scope(struct profile_maker *m, const struct profile_scope *s)
     }
 }
 
-static int make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
-                const struct profile_scope *scope, bool pprof, struct batch **ret, struct err *e)
+static int make(struct profile_maker *m, const struct profile_part *parts, uint32_t n, struct batch **ret,
+                struct err *e)
 {
-    struct profile_maker m = {.pprof = pprof, .lines = !pprof || (n && parts[0].lines_until)};
-    int r = builder_new(NULL, &m.b);
+    int r = builder_new(NULL, &m->b);
 
     if (r < 0)
         return err_set(e, r, "out of memory for a profile");
+    m->lines = !m->pprof || (n && parts[0].lines_until);
     profile_name_parts(parts, n);
-    m.locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m.locations);
-    m.mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m.mappings);
-    if (!m.locations || !m.mappings) {
+    m->locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m->locations);
+    m->mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m->mappings);
+    if (!m->locations || !m->mappings) {
         r = err_set(e, -ENOMEM, "out of memory for a profile");
     } else {
-        put_resource(&m, resource);
-        put_scope(&m, scope);
-        if (pprof && modules_files() > 1)
-            mapping_of(&m, 1); /* the program itself: pprof assumes that the first mapping is the program */
+        put_resource(m, m->resource);
+        put_scope(m, m->scope);
+        if (m->pprof && modules_files() > 1)
+            mapping_of(m, 1); /* the program itself: pprof assumes that the first mapping is the program */
         for (uint32_t i = 0; i < n; i++)
-            put_part(&m, &parts[i]);
-        r = builder_finish(m.b, ret, e);
+            put_part(m, &parts[i]);
+        r = builder_finish(m->b, ret, e);
     }
-    buf_done(&m.text);
-    mem_free(m.locations);
-    mem_free(m.mappings);
-    builder_free(m.b);
+    buf_done(&m->text);
+    mem_free(m->locations);
+    mem_free(m->mappings);
+    builder_free(m->b);
     return r;
 }
 
 int profile_make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
                  const struct profile_scope *scope, struct batch **ret, struct err *e)
 {
-    return make(parts, n, resource, scope, false, ret, e);
+    struct profile_maker m = {.resource = resource, .scope = scope};
+
+    return make(&m, parts, n, ret, e);
 }
 
 int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     _cleanup_(buf_done) struct buf plain = BUF_INIT;
-    int r = make(part, 1, NULL, NULL, true, &b, e);
+    struct profile_maker m = {.pprof = true};
+    int r = make(&m, part, 1, &b, e);
 
     if (r == 0)
         r = pprof_encode(b, &b->profiles[0], &plain, e);

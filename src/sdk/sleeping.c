@@ -41,11 +41,11 @@ static bool read_registers(int tid, uint64_t *pc, uint64_t *sp)
 uint32_t sleeping_walk(const struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation)
 {
     int64_t before = thr_cpu_ns(t->tid);
-    uint64_t at, sp;
+    struct walk_start from = {0};
     uint32_t n;
 
-    if (before < 0 || !read_registers(t->tid, &at, &sp))
+    if (before < 0 || !read_registers(t->tid, &from.pc, &from.sp))
         return 0;
-    n = handler_walk_at(at, sp, 0, 0, pc, max, ret_flags, ret_generation);
+    n = handler_walk_at(&from, pc, max, ret_flags, ret_generation);
     return thr_cpu_ns(t->tid) == before ? n : 0;
 }

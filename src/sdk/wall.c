@@ -76,9 +76,10 @@ static void add(struct wick_provider *p, const struct ring_record *r, const uint
 
 uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flags, uint32_t *ret_generation)
 {
+    struct walk_start from = {t->block_pc, t->block_sp, t->block_fp, t->block_bx};
+
     pc[0] = t->block_leaf;
-    return 1 + handler_walk_at(t->block_pc, t->block_sp, t->block_fp, t->block_bx, pc + 1, core.max_depth - 1,
-                               ret_flags, ret_generation);
+    return 1 + handler_walk_at(&from, pc + 1, core.max_depth - 1, ret_flags, ret_generation);
 }
 
 /* A thread inside a blocking call: its time up to now is added to the stack that it published. */

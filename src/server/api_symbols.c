@@ -45,7 +45,7 @@ static int finish_upload(struct call *c, struct name_source *names, struct binar
         binary_store_drop(files, path);
         return quality;
     }
-    r = binary_store_accept(files, c->who.tenant, c->path_arg, path, (enum symbol_quality) quality, BINARY_UPLOADED, e);
+    r = binary_store_accept(files, c->who.tenant, c->path_arg, path, (enum symbol_quality) quality, e);
     if (r == 0)
         name_source_changed(names, c->who.tenant, c->path_arg);
     return r;
@@ -56,6 +56,7 @@ static int run_put(struct call *c, struct err *e)
     _cleanup_(buf_done) struct buf inflated = BUF_INIT;
     struct name_source *names;
     struct binary_store *files;
+    struct binary_piece piece;
     struct str body;
     uint64_t offset = 0, size = 0, have = 0;
     char path[BINARY_PATH_SIZE];
@@ -71,7 +72,8 @@ static int run_put(struct call *c, struct err *e)
         return r;
     if (!size)
         size = offset + body.n;
-    r = binary_store_write(files, c->who.tenant, c->path_arg, offset, size, body, &have, path, e);
+    piece = (struct binary_piece){c->who.tenant, c->path_arg, offset, size, body};
+    r = binary_store_write(files, &piece, &have, path, e);
     if (r == -ESTALE) {
         c->q->status = 409;
         put_state(c, false, have);

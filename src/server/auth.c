@@ -487,10 +487,11 @@ const char *auth_cookie(const struct auth *a)
     return a->cookie;
 }
 
-int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct str note,
-                char ret_text[AUTH_TEXT_SIZE], struct auth_token *ret, struct err *e)
+int auth_create(struct auth *a, const struct auth_request *q, char ret_text[AUTH_TEXT_SIZE], struct auth_token *ret,
+                struct err *e)
 {
-    struct auth_token t = {.scope = scope};
+    struct auth_token t = {.scope = q->scope};
+    struct str tenant = q->tenant, note = q->note;
     int r;
 
     if (tenant.n >= sizeof t.tenant || !word_ok(tenant) || str_is(tenant, "-"))

@@ -78,9 +78,13 @@ int auth_session(struct auth *a, struct str session, struct auth_identity *ret);
 void auth_logout(struct auth *a, struct str session);
 
 /* --- administration (wick token) --- */
+struct auth_request {
+    enum auth_scope scope;
+    struct str tenant, note;
+};
 /* ret_text receives the token, to be shown once. */
-int auth_create(struct auth *a, enum auth_scope scope, struct str tenant, struct str note,
-                char ret_text[AUTH_TEXT_SIZE], struct auth_token *ret, struct err *e);
+int auth_create(struct auth *a, const struct auth_request *q, char ret_text[AUTH_TEXT_SIZE], struct auth_token *ret,
+                struct err *e);
 int auth_revoke(struct auth *a, struct str id, struct err *e); /* -ENOENT */
 /* All tokens, newest last; *ret is mem_free'd by the caller. */
 int auth_list(struct auth *a, struct auth_token **ret, size_t *ret_n);

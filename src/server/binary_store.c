@@ -254,26 +254,27 @@ static int append(struct binary_store *s, struct part *p, struct str piece, stru
     return 0;
 }
 
-static int write_piece(struct binary_store *s, const char *tenant, const char *name, uint64_t offset, uint64_t size,
-                       struct str piece, uint64_t *ret_have, char *ret_path, struct err *e)
+static int write_piece(struct binary_store *s, const struct binary_piece *piece, const char *name, uint64_t *ret_have,
+                       char *ret_path, struct err *e)
 {
+    uint64_t offset = piece->offset, size = piece->size;
     struct part *p = part_of(s, name);
     int r;
 
     if (p && offset == 0)
         drop_part(s, p); /* the client starts over */
     if (offset == 0) {
-        r = make_room(s, tenant, size, e);
+        r = make_room(s, piece->tenant, size, e);
         if (r < 0)
             return r;
-        p = new_part(s, name, tenant, size);
+        p = new_part(s, name, piece->tenant, size);
         if (!p)
             return err_set(e, -EAGAIN, "%d uploads of this tenant are already in progress", TENANT_PARTS_MAX);
     }
     *ret_have = p ? p->have : 0;
-    if (!p || offset != p->have || size != p->size || piece.n > size - offset)
+    if (!p || offset != p->have || size != p->size || piece->bytes.n > size - offset)
         return err_set(e, -ESTALE, "wrong offset: continue at offset %llu", (unsigned long long) *ret_have);
-    r = append(s, p, piece, e);
+    r = append(s, p, piece->bytes, e);
     if (r < 0)
         return r;
     *ret_have = p->have;
@@ -284,15 +285,15 @@ static int write_piece(struct binary_store *s, const char *tenant, const char *n
     return r < 0 ? r : 1;
 }
 
-int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
-                       struct str piece, uint64_t *ret_have, char ret_path[BINARY_PATH_SIZE], struct err *e)
+int binary_store_write(struct binary_store *s, const struct binary_piece *piece, uint64_t *ret_have,
+                       char ret_path[BINARY_PATH_SIZE], struct err *e)
 {
     char name[BINARY_NAME_SIZE];
     int r;
 
-    name_of(tenant, build_id, name);
+    name_of(piece->tenant, piece->build_id, name);
     pthread_mutex_lock(&s->lock);
-    r = write_piece(s, tenant, name, offset, size, piece, ret_have, ret_path, e);
+    r = write_piece(s, piece, name, ret_have, ret_path, e);
     pthread_mutex_unlock(&s->lock);
     return r;
 }
@@ -317,9 +318,11 @@ static int accept_part(struct binary_store *s, const struct part *p, const struc
 }
 
 int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, const char *path,
-                        enum symbol_quality quality, enum binary_origin origin, struct err *e)
+                        enum symbol_quality quality, struct err *e)
 {
-    struct binary_info info = {.quality = quality, .origin = origin, .time_ns = clock_wall()};
+    struct binary_info info = {.quality = quality,
+                               .origin = strcmp(tenant, BINARY_SHARED) == 0 ? BINARY_FETCHED : BINARY_UPLOADED,
+                               .time_ns = clock_wall()};
     struct part *p;
     int r = -ENOENT;
 

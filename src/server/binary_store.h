@@ -44,13 +44,22 @@ int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct
 void binary_store_free(struct binary_store *s);
 DEFINE_CLEANUP(struct binary_store *, binary_store_free)
 
-/* Writes a piece at offset of a file of size bytes. Returns 1 when the file is complete (ret_path: where it is, to be
+/* A piece of an upload: bytes at an offset of a file of size bytes. */
+struct binary_piece {
+    const char *tenant;
+    struct str build_id;
+    uint64_t offset, size;
+    struct str bytes;
+};
+
+/* Writes a piece. Returns 1 when the file is complete (ret_path: where it is, to be
  * checked, then accepted or dropped), 0 if more is to come, -ESTALE if another offset was expected (*ret_have),
  * -EDQUOT, -EFBIG. */
-int binary_store_write(struct binary_store *s, const char *tenant, struct str build_id, uint64_t offset, uint64_t size,
-                       struct str piece, uint64_t *ret_have, char ret_path[BINARY_PATH_SIZE], struct err *e);
+int binary_store_write(struct binary_store *s, const struct binary_piece *piece, uint64_t *ret_have,
+                       char ret_path[BINARY_PATH_SIZE], struct err *e);
+/* Keeps a complete file. Those of BINARY_SHARED count as fetched, all others as uploaded. */
 int binary_store_accept(struct binary_store *s, const char *tenant, struct str build_id, const char *path,
-                        enum symbol_quality quality, enum binary_origin origin, struct err *e);
+                        enum symbol_quality quality, struct err *e);
 void binary_store_drop(struct binary_store *s, const char *path);
 
 /* The file's path and, unless ret_info is NULL, its properties; -ENOENT. */

@@ -54,7 +54,8 @@ static int keep(struct binary_store *into, struct str build_id, struct str body,
                 struct err *e)
 {
     uint64_t have;
-    int r = binary_store_write(into, BINARY_SHARED, build_id, 0, body.n, body, &have, ret_path, e);
+    struct binary_piece whole = {BINARY_SHARED, build_id, 0, body.n, body};
+    int r = binary_store_write(into, &whole, &have, ret_path, e);
 
     return r < 0 ? r : 0;
 }

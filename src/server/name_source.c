@@ -158,14 +158,16 @@ static void find_file(struct name_source *s, const char *tenant, struct str buil
     path[0] = 0;
 }
 
-static int ask(struct name_source *s, const char *tenant, const char *path, struct str build_id,
-               const uint64_t *addresses, uint32_t n, struct symbol_answer **ret, struct err *e)
+/* Asks the symbolizer. path: "" for a file of this system, which is found by its build ID. */
+static int ask(struct name_source *s, const char *path, const struct names_request *what, struct symbol_answer **ret,
+               struct err *e)
 {
+    struct str build_id = what->build_id;
     struct symbol_request q = {.path = str_from(path),
                                .build_id = build_id,
-                               .owner = str_from(tenant),
-                               .addresses = addresses,
-                               .n_addresses = n,
+                               .owner = str_from(what->tenant),
+                               .addresses = what->addresses,
+                               .n_addresses = what->n,
                                .lines = true};
     _cleanup_(fd_closep) int fd = -1;
     char system[BINARY_ID_SIZE + 64];
@@ -239,11 +241,14 @@ static void note_answer(struct name_source *s, const char *tenant, struct str bu
     pthread_mutex_unlock(&s->lock);
 }
 
-static int source_look_up(struct names *names, const char *tenant, struct str build_id, const uint64_t *addresses,
-                          uint32_t n, struct symbol_answer **ret, uint64_t **ret_addresses, struct err *e)
+static int source_look_up(struct names *names, const struct names_request *q, struct symbol_answer **ret,
+                          uint64_t **ret_addresses, struct err *e)
 {
     struct name_source *s = to_source(names);
-    _cleanup_(mem_freep) uint64_t *left = mem_zalloc_array((size_t) n + 1, sizeof *left);
+    _cleanup_(mem_freep) uint64_t *left = mem_zalloc_array((size_t) q->n + 1, sizeof *left);
+    const char *tenant = q->tenant;
+    struct str build_id = q->build_id;
+    uint32_t n;
     char path[BINARY_PATH_SIZE];
     struct err why = {0};
     struct name_entry *x;
@@ -251,7 +256,7 @@ static int source_look_up(struct names *names, const char *tenant, struct str bu
 
     if (!left)
         return -ENOMEM;
-    n = not_tried(s, key_of(tenant, build_id), addresses, n, left);
+    n = not_tried(s, key_of(tenant, build_id), q->addresses, q->n, left);
     if (!n) {
         pthread_mutex_lock(&s->lock);
         x = get_entry(s, tenant, build_id);
@@ -261,7 +266,7 @@ static int source_look_up(struct names *names, const char *tenant, struct str bu
         return -ENOENT;
     }
     find_file(s, tenant, build_id, path);
-    r = ask(s, tenant, path, build_id, left, n, ret, &why);
+    r = ask(s, path, &(struct names_request){tenant, build_id, left, n}, ret, &why);
     if (r < 0) {
         note_failure(s, tenant, build_id, r, &why);
         return err_set(e, r, "%s", err_message(&why, r));
@@ -282,7 +287,7 @@ int name_source_check(struct name_source *s, const char *path, struct str build_
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     struct err why = {0};
-    int r = ask(s, "", path, build_id, NULL, 0, &a, &why);
+    int r = ask(s, path, &(struct names_request){.tenant = "", .build_id = build_id}, &a, &why);
 
     if (r < 0)
         return err_set(e, -EINVAL, "the file was rejected: %.400s", err_message(&why, r));
@@ -370,7 +375,7 @@ static void *fetch_wanted(void *arg)
             r = quality = name_source_check(s, path, str_from(id), &e);
             if (r >= 0)
                 r = binary_store_accept(s->o.files, BINARY_SHARED, str_from(id), path, (enum symbol_quality) quality,
-                                        BINARY_FETCHED, &e);
+                                        &e);
             if (r < 0)
                 binary_store_drop(s->o.files, path);
         }

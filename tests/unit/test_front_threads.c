@@ -166,8 +166,8 @@ static void test_rights(void)
     struct world w;
 
     world_init(&w, 0);
-    eq_int(auth_create(w.auth, AUTH_READ, STR(""), STR(""), read, &t, &e), 0);
-    eq_int(auth_create(w.auth, AUTH_ADMIN, STR(""), STR(""), admin, &t, &e), 0);
+    eq_int(auth_create(w.auth, &(struct auth_request){.scope = AUTH_READ}, read, &t, &e), 0);
+    eq_int(auth_create(w.auth, &(struct auth_request){.scope = AUTH_ADMIN}, admin, &t, &e), 0);
     eq_int(get(&w, NULL, "/api/v1/top", NULL, 0, (struct str){0}, NULL), 401);
     eq_int(get(&w, NULL, "/healthz", NULL, 0, (struct str){0}, NULL), 200);
     eq_int(get(&w, NULL, "/api/v1/top", h, 1, (struct str){0}, NULL), 401);
@@ -194,7 +194,7 @@ static void test_login(void)
     struct str set;
 
     world_init(&w, 0);
-    eq_int(auth_create(w.auth, AUTH_READ, STR(""), STR(""), read, &t, &e), 0);
+    eq_int(auth_create(w.auth, &(struct auth_request){.scope = AUTH_READ}, read, &t, &e), 0);
     snprintf(url, sizeof url, "%s/api/v1/login", w.base);
     eq_int(fetch_url(&(struct fetch_options){.url = url, .body = str_from(read), .timeout_ns = 20 * NS_PER_S}, &r, &e),
            0);

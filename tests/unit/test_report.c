@@ -156,7 +156,7 @@ static int run_report(const char *command, enum report_format format, const char
     if (r >= 0)
         r = prof_from_batch(&pool, b, &b->profiles[0], &p, NULL);
     if (r >= 0) {
-        r = report_run_prepare(&run, p, &cmd, &c, NULL, NULL, NULL);
+        r = report_run_prepare(&run, p, &cmd, &c, NULL, NULL);
         if (r >= 0)
             r = report_print(&run.report, out, NULL);
         if (r >= 0)

@@ -21,7 +21,9 @@ static void test_auth(void)
     snprintf(path, sizeof path, "%s/tokens", dir);
     eq_int(auth_open(path, &a, &e), 0);
     ok(!auth_required(a));
-    eq_int(auth_create(a, AUTH_WRITE, STR("acme"), STR("the shop"), text, &t, &e), 0);
+    eq_int(auth_create(a, &(struct auth_request){.scope = AUTH_WRITE, .tenant = STR("acme"), .note = STR("the shop")},
+                       text, &t, &e),
+           0);
     ok(auth_required(a));
     eq_int(auth_check(a, str_from(text), &who), 0);
     eq_int(who.scope, AUTH_WRITE);
@@ -36,7 +38,8 @@ static void test_auth(void)
     eq_int(auth_revoke(again, str_from(t.id), &e), 0);
     eq_int(auth_session(again, str_from(session), &who), -EACCES);
     eq_int(auth_revoke(again, str_from(t.id), &e), -ENOENT);
-    eq_int(auth_create(a, AUTH_READ, STR("two words"), STR(""), text, &t, &e), -EINVAL);
+    eq_int(auth_create(a, &(struct auth_request){.scope = AUTH_READ, .tenant = STR("two words")}, text, &t, &e),
+           -EINVAL);
     unlink(path);
     rmdir(dir);
 }
@@ -64,7 +67,7 @@ static void test_auth_file_damage(void)
 
         unlink(path);
         eq_int(auth_open(path, &writer, &e), 0);
-        eq_int(auth_create(writer, AUTH_READ, STR(""), STR(""), text, &t, &e), 0);
+        eq_int(auth_create(writer, &(struct auth_request){.scope = AUTH_READ}, text, &t, &e), 0);
         eq_int(auth_open(path, &a, &e), 0);
         ok(auth_required(a));
         usleep(1100000); /* the file is looked at once a second */
@@ -103,7 +106,7 @@ static void test_auth_last_token(void)
     ok(mkdtemp(dir) != NULL);
     snprintf(path, sizeof path, "%s/tokens", dir);
     eq_int(auth_open(path, &a, &e), 0);
-    eq_int(auth_create(a, AUTH_READ, STR(""), STR(""), text, &t, &e), 0);
+    eq_int(auth_create(a, &(struct auth_request){.scope = AUTH_READ}, text, &t, &e), 0);
     eq_int(auth_revoke(a, str_from(t.id), &e), 0);
     ok(auth_required(a));
     eq_int(auth_open(path, &later, &e), 0); /* after a restart */

@@ -67,7 +67,9 @@ static char whole[BINARY_PATH_SIZE]; /* the last that was */
 static int write_at(struct binary_store *s, const char *tenant, const char *id, uint64_t offset, uint64_t size,
                     const char *bytes, uint64_t *ret_have)
 {
-    return binary_store_write(s, tenant, str_from(id), offset, size, str_from(bytes), ret_have, whole, NULL);
+    struct binary_piece piece = {tenant, str_from(id), offset, size, str_from(bytes)};
+
+    return binary_store_write(s, &piece, ret_have, whole, NULL);
 }
 
 static void test_binaries(void)
@@ -86,7 +88,7 @@ static void test_binaries(void)
     eq_int(write_at(s, "a", "abcd", 4, 8, "56789", &have), -ESTALE); /* more than was said */
     eq_int(write_at(s, "a", "abcd", 4, 8, "5678", &have), 1);
     eq_int(binary_store_find(s, "a", STR("abcd"), path, NULL), -ENOENT); /* not before it was looked at */
-    eq_int(binary_store_accept(s, "a", STR("abcd"), whole, SYMBOLS_NAMES, BINARY_UPLOADED, NULL), 0);
+    eq_int(binary_store_accept(s, "a", STR("abcd"), whole, SYMBOLS_NAMES, NULL), 0);
     eq_int(binary_store_find(s, "a", STR("abcd"), path, &info), 0);
     eq_int((int) info.bytes, 8);
     eq_int(binary_store_find(s, "b", STR("abcd"), path, NULL), -ENOENT); /* another tenant has none */
@@ -123,7 +125,7 @@ static void test_fetched_make_way(void)
 
         snprintf(id, sizeof id, "id%02d", i);
         eq_int(write_at(s, BINARY_SHARED, id, 0, 4, "abcd", &have), 1);
-        eq_int(binary_store_accept(s, BINARY_SHARED, str_from(id), whole, SYMBOLS_LINES, BINARY_FETCHED, NULL), 0);
+        eq_int(binary_store_accept(s, BINARY_SHARED, str_from(id), whole, SYMBOLS_LINES, NULL), 0);
     }
     ok(binary_store_bytes(s) <= 10);
     eq_int(binary_store_find(s, BINARY_SHARED, STR("id00"), path, NULL), -ENOENT); /* the oldest */
@@ -149,8 +151,8 @@ static void test_binaries_at_once(void)
     ok(strcmp(checked, whole) != 0);
     eq_int(write_at(s, "a", "abcd", 0, 9, "half", &have), 0);
     binary_store_drop(s, whole);
-    eq_int(binary_store_accept(s, "a", STR("abcd"), checked, SYMBOLS_NAMES, BINARY_UPLOADED, NULL), 0);
-    eq_int(binary_store_accept(s, "a", STR("abcd"), whole, SYMBOLS_NAMES, BINARY_UPLOADED, NULL), -ENOENT);
+    eq_int(binary_store_accept(s, "a", STR("abcd"), checked, SYMBOLS_NAMES, NULL), 0);
+    eq_int(binary_store_accept(s, "a", STR("abcd"), whole, SYMBOLS_NAMES, NULL), -ENOENT);
     eq_int(binary_store_find(s, "a", STR("abcd"), path, NULL), 0);
     eq_int(fd_read_file(path, 100, &b, NULL), 0);
     eq_str(buf_str(&b), STR("good"));

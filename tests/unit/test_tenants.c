@@ -197,7 +197,9 @@ static void world_init(struct world *w)
         struct auth_token t;
 
         fill(w, i);
-        eq_int(auth_create(w->auth, AUTH_ADMIN, str_from(tenants[i]), STR(""), w->token[i], &t, &e), 0);
+        eq_int(auth_create(w->auth, &(struct auth_request){.scope = AUTH_ADMIN, .tenant = str_from(tenants[i])},
+                           w->token[i], &t, &e),
+               0);
     }
     eq_int(serve_intake_new(senders_sink(w->senders), w->auth, NULL, &w->limits, &w->intake, &e), 0);
     eq_int(workers_new(2, 16, &w->workers, &e), 0);

@@ -75,28 +75,29 @@ static int add_piece(struct parcel *p, struct buf *body, uint32_t items)
     return r;
 }
 
-static int encode_part(struct parcel *p, const struct batch *x, uint32_t from, uint32_t n,
-                       const struct parcel_encoding *c, struct err *e);
+static int encode_part(struct parcel *p, const struct batch *x, struct run samples, const struct parcel_encoding *c,
+                       struct err *e);
 
-/* Splits x into as many parts as its size requires; a part that is still too large is split again. */
-static int split(struct parcel *p, const struct batch *x, uint32_t from, uint32_t n, size_t size,
+/* Splits these samples of x into as many parts as their size requires; a part that is still too large is split
+ * again. */
+static int split(struct parcel *p, const struct batch *x, struct run samples, size_t size,
                  const struct parcel_encoding *c, struct err *e)
 {
-    uint32_t parts = (uint32_t) MIN(size / MAX(c->max_body * 4 / 5, 1u) + 1, (size_t) n), done = 0;
+    uint32_t n = samples.n, parts = (uint32_t) MIN(size / MAX(c->max_body * 4 / 5, 1u) + 1, (size_t) n), done = 0;
     int r = 0;
 
     for (uint32_t i = 0; r == 0 && i < parts; i++) {
         uint32_t end = (uint32_t) ((uint64_t) n * (i + 1) / parts);
 
         if (end > done)
-            r = encode_part(p, x, from + done, end - done, c, e);
+            r = encode_part(p, x, (struct run){samples.off + done, end - done}, c, e);
         done = end;
     }
     return r;
 }
 
-static int encode_part(struct parcel *p, const struct batch *x, uint32_t from, uint32_t n,
-                       const struct parcel_encoding *c, struct err *e)
+static int encode_part(struct parcel *p, const struct batch *x, struct run samples, const struct parcel_encoding *c,
+                       struct err *e)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
     _cleanup_(batch_unrefp) struct batch *part = NULL;
@@ -104,16 +105,16 @@ static int encode_part(struct parcel *p, const struct batch *x, uint32_t from, u
     int r = builder_new(NULL, &b);
 
     if (r == 0)
-        r = builder_append_part(b, x, from, n);
+        r = builder_append_part(b, x, samples.off, samples.n);
     if (r == 0)
         r = builder_finish(b, &part, e);
     if (r == 0)
         r = c->ops->encode(c->arg, part, &body, e);
     if (r < 0)
         return r;
-    if (body.n > c->max_body && n > 1)
-        return split(p, x, from, n, MAX(body.n, c->max_body * 2), c, e);
-    return add_piece(p, &body, n);
+    if (body.n > c->max_body && samples.n > 1)
+        return split(p, x, samples, MAX(body.n, c->max_body * 2), c, e);
+    return add_piece(p, &body, samples.n);
 }
 
 static int encode_batch(struct parcel *p, const struct batch *x, const struct parcel_encoding *c, struct err *e)
@@ -124,7 +125,7 @@ static int encode_batch(struct parcel *p, const struct batch *x, const struct pa
     if (r < 0)
         return r;
     if (c->max_body && body.n > c->max_body && x->n_samples > 1)
-        return split(p, x, 0, x->n_samples, body.n, c, e);
+        return split(p, x, (struct run){0, x->n_samples}, body.n, c, e);
     return add_piece(p, &body, x->n_samples);
 }
 

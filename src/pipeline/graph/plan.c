@@ -131,11 +131,13 @@ static bool was_skipped(struct plan *p, enum component_kind kind, struct str id)
            (conf_get_str(conf_get(root, section_names[kind]), id) || conf_get_str(conf_get(root, "connectors"), id));
 }
 
+/* The component that an item names; NULL if it is skipped. */
 static int resolve(struct plan *p, struct plan_pipeline *pl, enum component_kind kind, const struct conf_node *item,
-                   struct plan_component **out, uint32_t *n, struct err *e)
+                   struct plan_component **ret, struct err *e)
 {
     struct plan_component *c;
 
+    *ret = NULL;
     if (item->kind != CONF_SCALAR)
         return conf_error(item, -EINVAL, e, "service::pipelines::%s: expected a list of %s ids", pl->id,
                           component_kind_names[kind]);
@@ -154,14 +156,7 @@ static int resolve(struct plan *p, struct plan_pipeline *pl, enum component_kind
                   component_kind_names[kind], c->id, pl->id, signal_names[pl->signal]);
         return 0;
     }
-    for (uint32_t i = 0; i < *n; i++)
-        if (out[i] == c)
-            return conf_error(item, -EINVAL, e, "service::pipelines::%s: references %s \"%s\" multiple times", pl->id,
-                              component_kind_names[kind], c->id);
-    if (*n == PIPELINE_COMPONENTS_MAX)
-        return conf_error(item, -E2BIG, e, "service::pipelines::%s: too many components", pl->id);
-    c->used = true;
-    out[(*n)++] = c;
+    *ret = c;
     return 0;
 }
 
@@ -175,8 +170,22 @@ static int resolve_list(struct plan *p, struct plan_pipeline *pl, enum component
         return 0;
     if (list->kind != CONF_LIST)
         return conf_error(list, -EINVAL, e, "service::pipelines::%s: '%s' must be a list", pl->id, section_names[kind]);
-    for (uint32_t i = 0; r == 0 && i < list->n; i++)
-        r = resolve(p, pl, kind, list->items[i], out, n, e);
+    for (uint32_t i = 0; r == 0 && i < list->n; i++) {
+        struct plan_component *c;
+
+        r = resolve(p, pl, kind, list->items[i], &c, e);
+        if (r < 0 || !c)
+            continue;
+        for (uint32_t k = 0; k < *n; k++)
+            if (out[k] == c)
+                return conf_error(list->items[i], -EINVAL, e,
+                                  "service::pipelines::%s: references %s \"%s\" multiple times", pl->id,
+                                  component_kind_names[kind], c->id);
+        if (*n == PIPELINE_COMPONENTS_MAX)
+            return conf_error(list->items[i], -E2BIG, e, "service::pipelines::%s: too many components", pl->id);
+        c->used = true;
+        out[(*n)++] = c;
+    }
     return r;
 }
 

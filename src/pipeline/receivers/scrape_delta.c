@@ -132,10 +132,12 @@ static bool was_reset(const struct delta_table *before, const struct delta_table
 }
 
 /* Several samples of one profile may share an id (the decoder does not merge them): the first gets the whole
- * difference. */
-static void subtract(const struct delta_table *before, struct batch *b, struct profile *p, const struct id128 *ids,
-                     struct delta_table *now, uint64_t cumulative, bool first)
+ * difference. The first profile of a program has none. */
+static void subtract(const struct delta *d, struct batch *b, struct profile *p, const struct id128 *ids,
+                     struct delta_table *now, uint64_t cumulative)
 {
+    const struct delta_table *before = &d->before;
+    bool first = d->n_types != p->n_types;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < p->samples.n; i++) {
@@ -188,7 +190,7 @@ int delta_apply(struct delta *d, struct batch *b)
         first = d->n_types != p->n_types;
         if (!first && was_reset(&d->before, &now, p->n_types, cumulative))
             table_done(&d->before);
-        subtract(&d->before, b, p, ids, &spent, cumulative, first);
+        subtract(d, b, p, ids, &spent, cumulative);
         table_done(&d->before);
         d->before = now;
         d->n_types = p->n_types;
