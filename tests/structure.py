@@ -39,7 +39,10 @@ BANNED = [
 ]
 FUNCTION_LINES_MAX, FILE_LINES_MAX = 70, 710
 PARAMETERS, PARAMETERS_MAX = 6, 9  # more than the first becomes a struct; those that were there before the rule are counted
-PARAMETERS_OVER = 61  # lower it when one of them goes
+PARAMETERS_OVER = 11  # lower it when one of them goes
+# Callbacks whose parameters a library fixes: nghttp2's and libdwfl's.
+PARAMETERS_FIXED = {("src/net/client_http2.c", "read_body"), ("src/net/client_http2.c", "on_header"), ("src/net/conn_http2.c", "on_header"),
+                    ("src/net/conn_http2.c", "read_answer"), ("src/symbol/dwarf_file.c", "find_debuginfo")}
 results = []
 
 
@@ -169,7 +172,7 @@ def check_parameters():
     for p in sources(".c", ".h"):
         for m in definition.finditer(strip_comments(p.read_text())):
             n = re.sub(r"\([^()]*\)", "", m.group(2)).count(",") + 1
-            if n > PARAMETERS:
+            if n > PARAMETERS and (str(p.relative_to(ROOT)), m.group(1)) not in PARAMETERS_FIXED:
                 over.append(f"{p.relative_to(ROOT)}: {m.group(1)}() has {n} parameters")
                 bad += over[-1:] if n > PARAMETERS_MAX else []
     if len(over) > PARAMETERS_OVER:

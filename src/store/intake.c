@@ -388,14 +388,14 @@ static void plan_profile(struct planning *pl, uint32_t i)
 }
 
 int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, const struct intake_limits *limits,
-                int64_t now, struct intake_memo *memo, struct arena *a, struct intake *ret)
+                struct intake_memo *memo, struct arena *a, struct intake *ret)
 {
     const struct batch *b = prints->batch;
     struct planning p = {.b = b,
                          .prints = prints,
                          .ctx = ctx,
                          .limits = limits,
-                         .now = now,
+                         .now = limits->now,
                          .memo = memo,
                          .arena = a,
                          .out = ret,

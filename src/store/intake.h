@@ -74,13 +74,14 @@ struct intake {
 struct intake_limits {
     const char *const *allow;
     int64_t max_late, max_early; /* resolved: INT64_MAX = none */
+    int64_t now;                 /* set for each batch */
     int64_t believed;            /* another time that may be the right one (keep_clock.h); 0 = none */
 };
 
 void intake_limits_init(struct intake_limits *l, const struct store_config *c);
 /* Everything in *ret lives in the arena; labels live until the memo is used again. prints: of this batch. */
 int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, const struct intake_limits *limits,
-                int64_t now, struct intake_memo *memo, struct arena *a, struct intake *ret);
+                struct intake_memo *memo, struct arena *a, struct intake *ret);
 /* Differences cumulative items in place, after the profile was found not to be a duplicate. -ENOMEM or >= 0. */
 int intake_difference(const struct batch *b, const struct intake *in, const struct intake_profile *p,
                       struct cumulative *c, struct arena *a);

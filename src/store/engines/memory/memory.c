@@ -102,7 +102,7 @@ static int keep_item(struct memory_store *m, struct batch *b, const struct intak
 }
 
 static int keep_profile(struct memory_store *m, struct batch *b, const struct intake *in,
-                        const struct intake_profile *p, const char *tenant, int64_t now, struct arena *a)
+                        const struct intake_profile *p, const char *tenant, struct arena *a)
 {
     int r;
 
@@ -114,7 +114,7 @@ static int keep_profile(struct memory_store *m, struct batch *b, const struct in
     for (uint32_t i = 0; r >= 0 && i < p->n_items; i++)
         r = keep_item(m, b, in, p, &in->items[p->first_item + i], tenant);
     if (r >= 0 && p->has_key)
-        r = dedup_add(&m->dedup, p->key, now);
+        r = dedup_add(&m->dedup, p->key, m->limits.now);
     if (r < 0)
         return r;
     m->stats.oldest_ns = m->stats.profiles ? MIN(m->stats.oldest_ns, p->time_ns) : p->time_ns;
@@ -130,18 +130,18 @@ static void memory_append(struct store *s, struct batch *b, const struct sink_co
     struct fingerprints prints;
     struct arena a;
     struct intake in;
-    int64_t now = now_of(m);
     const char *tenant;
     int r;
 
     arena_init(&a, 0);
     pthread_mutex_lock(&m->lock);
+    m->limits.now = now_of(m);
     tenant = arena_cstr(&m->arena, str_from(ctx->tenant));
     r = tenant ? fingerprints_init(&prints, b, &a) : -ENOMEM;
     if (r == 0)
-        r = intake_plan(&prints, ctx, &m->limits, now, &m->memo, &a, &in);
+        r = intake_plan(&prints, ctx, &m->limits, &m->memo, &a, &in);
     for (uint32_t i = 0; r >= 0 && i < in.n_profiles; i++)
-        r = keep_profile(m, b, &in, &in.profiles[i], tenant, now, &a);
+        r = keep_profile(m, b, &in, &in.profiles[i], tenant, &a);
     if (r >= 0) {
         m->stats.rejected += in.rejected;
         result.rejected = in.rejected;

@@ -153,9 +153,13 @@ struct chunk_wanted {
 int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w);
 /* Counts the rows of each profile (n_rows) without decoding them. Needs every section. */
 int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p);
-/* Adds the rows of wanted profiles (a byte each) to acc, which has n_acc nodes, without decoding them into rows. Needs
- * every section. *ret_rows: how many there were. */
-int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,
-                   int64_t *acc, uint32_t n_acc, uint64_t *ret_rows);
+struct chunk_sums {
+    const uint8_t *wanted; /* per profile: whether its rows are added */
+    int64_t *acc;          /* sums per node, n_acc of them */
+    uint32_t n_acc;
+    uint64_t rows; /* set to how many there were */
+};
+/* Adds the rows of wanted profiles to acc without decoding them into rows. Needs every section. */
+int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, struct chunk_sums *s);
 
 #endif

@@ -11,9 +11,10 @@
 
 enum { RAW_MAX = 1 << 30 };
 
-static int open_section(struct chunk *c, int i, const unsigned char *p, uint32_t n, uint32_t raw, uint32_t crc,
-                        struct err *e)
+/* head: of this section in the chunk's header. */
+static int open_section(struct chunk *c, int i, const unsigned char *head, const unsigned char *p, struct err *e)
 {
+    uint32_t n = load_u32(head), raw = load_u32(head + 4), crc = load_u32(head + 8);
     ZSTD_DCtx *z = column_zstd();
     size_t got;
 
@@ -49,7 +50,8 @@ int chunk_open(struct chunk *c, const void *bytes, size_t n, unsigned mask, stru
         return err_set(e, -EBADMSG, "a chunk has version %u; this version of wick supports %d",
                        load_u32(p + 4) & 0xffff, CHUNK_VERSION);
     for (int i = 0; r == 0 && i < SECTIONS; i++) {
-        uint32_t size = load_u32(p + 8 + 12 * i), raw = load_u32(p + 12 + 12 * i), crc = load_u32(p + 16 + 12 * i);
+        const unsigned char *head = p + 8 + 12 * i;
+        uint32_t size = load_u32(head);
 
         if (!(mask >> i & 1) || !size) {
             at += size;
@@ -58,7 +60,7 @@ int chunk_open(struct chunk *c, const void *bytes, size_t n, unsigned mask, stru
         if (size > n || at > n - size)
             r = err_set(e, -EBADMSG, "a chunk is truncated");
         else
-            r = open_section(c, i, p + at, size, raw, crc, e);
+            r = open_section(c, i, head, p + at, e);
         at += size;
     }
     if (r < 0)
@@ -86,14 +88,22 @@ static bool totals_head(const struct chunk *c, uint32_t off, struct cursor *r, u
     return !r->bad;
 }
 
-/* Returns both columns of an entry's totals, to be read in parallel. */
-static bool totals_columns(const struct chunk *c, uint32_t off, struct cursor *nodes, struct cursor *values,
-                           uint32_t *n, int64_t *scale, bool *negative)
+/* The totals of an entry: two columns, to be read in parallel. */
+struct totals_columns {
+    struct cursor nodes, values;
+    uint32_t n;
+    int64_t scale;
+    bool negative;
+};
+
+static inline bool totals_columns(const struct chunk *c, uint32_t off, struct totals_columns *ret)
 {
-    if (!totals_head(c, off, nodes, n, scale, negative))
+    struct cursor *values = &ret->values;
+
+    if (!totals_head(c, off, &ret->nodes, &ret->n, &ret->scale, &ret->negative))
         return false;
-    *values = *nodes;
-    for (uint32_t i = 0; i < *n; i++) { /* the values begin after n varints */
+    *values = ret->nodes;
+    for (uint32_t i = 0; i < ret->n; i++) { /* the values begin after n varints */
         while (values->p < values->end && *values->p >= 128)
             values->p++;
         values->p++;
@@ -103,44 +113,39 @@ static bool totals_columns(const struct chunk *c, uint32_t off, struct cursor *n
 
 int chunk_add_totals(const struct chunk *c, uint32_t off, int64_t *acc, uint32_t n_acc)
 {
-    struct cursor nodes, values;
-    uint32_t n;
+    struct totals_columns t;
     uint64_t node = 0;
-    int64_t scale;
-    bool negative;
 
-    if (!totals_columns(c, off, &nodes, &values, &n, &scale, &negative))
+    if (!totals_columns(c, off, &t))
         return -EBADMSG;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = get_varint(&values);
+    for (uint32_t i = 0; i < t.n; i++) {
+        uint64_t v = get_varint(&t.values);
 
-        node += get_varint(&nodes);
+        node += get_varint(&t.nodes);
         if (unlikely(node >= n_acc))
             return -EBADMSG;
-        wrap_inc(&acc[node], wrap_mul(negative ? unzigzag(v) : (int64_t) v, scale));
+        wrap_inc(&acc[node], wrap_mul(t.negative ? unzigzag(v) : (int64_t) v, t.scale));
     }
-    return nodes.bad || values.bad ? -EBADMSG : 0;
+    return t.nodes.bad || t.values.bad ? -EBADMSG : 0;
 }
 
 int chunk_sum_totals(const struct chunk *c, uint32_t off, const uint8_t *marks, uint32_t n_marks, int64_t *ret)
 {
-    struct cursor nodes, values;
-    uint32_t n;
+    struct totals_columns t;
     uint64_t node = 0;
-    int64_t scale, sum = 0;
-    bool negative;
+    int64_t sum = 0;
 
-    if (!totals_columns(c, off, &nodes, &values, &n, &scale, &negative))
+    if (!totals_columns(c, off, &t))
         return -EBADMSG;
-    for (uint32_t i = 0; i < n; i++) {
-        uint64_t v = get_varint(&values);
+    for (uint32_t i = 0; i < t.n; i++) {
+        uint64_t v = get_varint(&t.values);
 
-        node += get_varint(&nodes);
+        node += get_varint(&t.nodes);
         if (node < n_marks && marks[node])
-            wrap_inc(&sum, wrap_mul(negative ? unzigzag(v) : (int64_t) v, scale));
+            wrap_inc(&sum, wrap_mul(t.negative ? unzigzag(v) : (int64_t) v, t.scale));
     }
     *ret = sum;
-    return nodes.bad || values.bad ? -EBADMSG : 0;
+    return t.nodes.bad || t.values.bad ? -EBADMSG : 0;
 }
 
 int chunk_read_totals(const struct chunk *c, uint32_t off, uint32_t n_nodes_max, struct totals *ret)
@@ -630,22 +635,21 @@ int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profil
     return column_result(r, a);
 }
 
-int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const uint8_t *wanted,
-                   int64_t *acc, uint32_t n_acc, uint64_t *ret_rows)
+int chunk_sum_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, struct chunk_sums *s)
 {
     struct decoding d = {.c = c, .a = a, .p = p, .w = &(struct chunk_wanted){.plain = true}};
     int r = begin_decoding(&d);
 
-    *ret_rows = 0;
+    s->rows = 0;
     for (uint32_t e = 0; r == 0 && e < p->n_entries; e++) {
         bool any = false;
 
         for (uint32_t k = p->first[e]; k < p->first[e + 1] && !any; k++)
-            any = wanted[k];
+            any = s->wanted[k];
         if (any)
-            r = sum_plain(&d, e, wanted, acc, n_acc, ret_rows);
+            r = sum_plain(&d, e, s->wanted, s->acc, s->n_acc, &s->rows);
     }
     if (r == 0)
-        r = sum_rich(&d, wanted, acc, n_acc, ret_rows);
+        r = sum_rich(&d, s->wanted, s->acc, s->n_acc, &s->rows);
     return column_result(r, a);
 }

@@ -219,9 +219,17 @@ static void put_value(struct buf *b, int64_t v)
 }
 
 /* Encodes items [0, n) of one node: plain ones go into the entry's columns, others into the rich list. */
-static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, uint32_t n_profs, int64_t scale,
-                    uint32_t key, uint32_t entry)
+/* The entry that is being encoded. */
+struct entry_state {
+    uint32_t entry, n_profs;
+    int64_t scale;
+    uint32_t key; /* of the next node */
+};
+
+static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, struct entry_state *at)
 {
+    uint32_t n_profs = at->n_profs, key = at->key++;
+    int64_t scale = at->scale;
     uint32_t plain = 0, last_prof = 0;
     uint64_t bits = 0;
 
@@ -237,7 +245,7 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
                 return -ENOMEM;
             c->rich[k] = (struct rich){.when = a[i].extra->timestamp,
                                        .prof = a[i].prof,
-                                       .entry = entry,
+                                       .entry = at->entry,
                                        .key = key,
                                        .set = a[i].extra->attrs,
                                        .value = a[i].value / scale,
@@ -264,15 +272,15 @@ static int put_node(struct chunk_encoder *c, const struct item *a, uint32_t n, u
 static int encode_entry(struct chunk_encoder *c, struct stored_profile *const *profs, uint32_t n, uint32_t entry,
                         struct chunk_entry *e, struct totals *t)
 {
-    uint32_t n_items, key = 0;
-    int64_t scale;
+    struct entry_state at = {.entry = entry, .n_profs = n};
+    uint32_t n_items;
     int r = gather(c, profs, n, &n_items);
 
     if (r < 0)
         return r;
     plain_first(c->items, n_items);
     n_items = merge_twice(c->items, n_items);
-    scale = find_scale(c->items, n_items);
+    at.scale = find_scale(c->items, n_items);
     t->n = 0;
     buf_reset(&c->values);
     buf_reset(&c->lists);
@@ -285,7 +293,7 @@ static int encode_entry(struct chunk_encoder *c, struct stored_profile *const *p
             wrap_inc(&sum, c->items[j].value);
         r = totals_add(t, c->items[i].node, sum);
         if (r == 0)
-            r = put_node(c, &c->items[i], j - i, n, scale, key++, entry);
+            r = put_node(c, &c->items[i], j - i, &at);
         wrap_inc(&e->sum, sum);
     }
     if (r < 0)
@@ -294,7 +302,7 @@ static int encode_entry(struct chunk_encoder *c, struct stored_profile *const *p
     buf_put_buf(&c->raw[SEC_DETAIL], &c->values);
     e->totals_off = (uint32_t) c->raw[SEC_TOTALS].n;
     e->n_nodes = t->n;
-    put_totals(c, t, scale);
+    put_totals(c, t, at.scale);
     return 0;
 }
 

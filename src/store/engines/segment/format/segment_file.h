@@ -63,6 +63,11 @@ struct dir_entry {
     uint32_t head, len;
 };
 
+struct directory {
+    struct dir_entry *v;
+    uint32_t n;
+};
+
 /* --- writing --- */
 struct segment_writer;
 struct segment_writer_options {
@@ -76,9 +81,16 @@ struct blobs *segment_writer_blobs(struct segment_writer *w);
 /* Writes all profiles of one window; windows must be in ascending order. Sorts the pointers. */
 int segment_writer_window(struct segment_writer *w, int64_t window, struct stored_profile **profs, uint32_t n,
                           struct err *e);
-/* Copies a chunk of another segment, changing only its numbers; in the same order of windows. */
-int segment_writer_copy(struct segment_writer *w, int64_t window, const struct dir_entry *const *entries, uint32_t n,
-                        const void *bytes, size_t size, const struct chunk_renumber *how, struct err *e);
+/* A chunk of another segment: its entries and its bytes. */
+struct segment_copy {
+    int64_t window;
+    const struct dir_entry *const *entries;
+    uint32_t n;
+    const struct buf *bytes;
+};
+/* Copies a chunk, changing only its numbers; in the same order of windows. */
+int segment_writer_copy(struct segment_writer *w, const struct segment_copy *from, const struct chunk_renumber *how,
+                        struct err *e);
 /* Returns the number of a trace; UINT32_MAX when memory runs out. */
 uint32_t segment_writer_trace(struct segment_writer *w, const uint8_t id[16]);
 /* Sets the number of rows when chunks were copied without decoding them. */
@@ -165,7 +177,7 @@ int segment_footer(struct segment *s, const struct segment_footer **ret, struct 
 int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
 /* Returns the entries of one group and level, in the arena. */
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
-                      struct dir_entry **ret, uint32_t *ret_n, struct err *e);
+                      struct directory *ret, struct err *e);
 /* Reads a chunk's sections. head 0: the whole chunk. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
 /* Reads its bytes as stored. */

@@ -455,17 +455,17 @@ int segment_parse_directory(const void *p, size_t size, const struct segment_gro
 }
 
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
-                      struct dir_entry **ret, uint32_t *ret_n, struct err *e)
+                      struct directory *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
     int rc;
 
-    *ret_n = 0;
+    *ret = (struct directory){0};
     if (!g->dirs[level].len)
         return 0;
     rc = segment_read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
     if (rc == 0)
-        rc = segment_parse_directory(raw.p, raw.n, g, a, ret, ret_n);
+        rc = segment_parse_directory(raw.p, raw.n, g, a, &ret->v, &ret->n);
     return rc == -EBADMSG ? bad(s, "a directory is damaged", e) : rc;
 }
 
@@ -524,16 +524,16 @@ static int check_group(struct segment *s, const struct segment_group *g, void (*
 
     arena_init(&a, 0);
     for (int level = 0; level < SEGMENT_LEVELS; level++) {
-        struct dir_entry *d;
+        struct directory dir;
         struct err e = {0};
-        uint32_t n;
 
-        if (segment_directory(s, g, level, &a, &d, &n, &e) < 0) {
+        if (segment_directory(s, g, level, &a, &dir, &e) < 0) {
             fn(ctx, e.message);
             found++;
             continue;
         }
-        for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t i = 0; i < dir.n; i++) {
+            const struct dir_entry *d = dir.v;
             struct chunk_profiles p;
             struct chunk c;
             int r;

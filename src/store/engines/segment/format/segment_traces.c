@@ -217,13 +217,12 @@ int trace_block_chunk(struct trace_block *b, uint32_t n_linked, uint32_t *ret)
 }
 
 /* Searches one block. Returns 1 when the trace was found; its chunks come next. */
-static int find_in_block(struct segment *s, const struct segment_footer *f, uint32_t block, const uint8_t id[16],
-                         const struct buf *raw, struct trace_block *b, struct err *e)
+static int find_in_block(struct segment *s, const struct segment_footer *f, const uint8_t id[16], struct trace_block *b,
+                         struct err *e)
 {
     uint32_t want = segment_trace_hash(id);
     int r;
 
-    trace_block_init(b, raw->p, raw->n, f->trace_first[block]);
     while ((r = trace_block_next(b)) > 0)
         if (b->hash == want) {
             int is = is_trace(s, f, b->number, id, e);
@@ -268,7 +267,9 @@ int segment_find_trace(struct segment *s, const uint8_t id[16], uint32_t *ret_nu
         int more;
 
         r = segment_read_block(s, &f->trace_index[b], "its trace index is damaged", &raw, e);
-        found = r < 0 ? r : find_in_block(s, f, b, id, &raw, &block, e);
+        if (r == 0)
+            trace_block_init(&block, raw.p, raw.n, f->trace_first[b]);
+        found = r < 0 ? r : find_in_block(s, f, id, &block, e);
         if (found <= 0)
             continue;
         *ret_number = block.number;

@@ -450,16 +450,16 @@ static int take_entries(struct segment_writer *w, const struct dir_entry *const 
     return r;
 }
 
-int segment_writer_copy(struct segment_writer *w, int64_t window, const struct dir_entry *const *entries, uint32_t n,
-                        const void *bytes, size_t size, const struct chunk_renumber *how, struct err *e)
+int segment_writer_copy(struct segment_writer *w, const struct segment_copy *from, const struct chunk_renumber *how,
+                        struct err *e)
 {
-    int r = roll_sums(w, window, e);
+    int r = roll_sums(w, from->window, e);
 
     if (r == 0)
-        r = chunk_copy(w->encoder, how, bytes, size, &w->chunk, e);
+        r = chunk_copy(w->encoder, how, from->bytes->p, from->bytes->n, &w->chunk, e);
     if (r == 0)
-        r = take_entries(w, entries, n, e);
-    return r < 0 ? r : put_chunk(w, window, e);
+        r = take_entries(w, from->entries, from->n, e);
+    return r < 0 ? r : put_chunk(w, from->window, e);
 }
 
 uint32_t segment_writer_trace(struct segment_writer *w, const uint8_t id[16])

@@ -220,9 +220,11 @@ static int put_nodes(struct fold *f, const struct sym_view *v, const uint32_t *l
     return r < 0 ? r : put_folded(f, out);
 }
 
-int fold_into(struct fold *f, const struct sym_view *v, const int64_t *acc, uint32_t n, uint32_t *touched,
-              uint32_t n_touched, uint32_t max_nodes, struct tree *out)
+int fold_into(struct fold *f, const struct sym_view *v, const struct fold_sums *sums, uint32_t max_nodes,
+              struct tree *out)
 {
+    const int64_t *acc = sums->acc;
+    uint32_t n = sums->n, n_touched = sums->n_touched, *touched = sums->touched;
     int64_t all = 0;
     int r;
 

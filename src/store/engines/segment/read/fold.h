@@ -34,11 +34,18 @@ struct fold {
     uint32_t n_list;
 };
 
+/* The sums of one service. */
+struct fold_sums {
+    const int64_t *acc; /* per node, n of them */
+    uint32_t n;
+    uint32_t *touched; /* the only nodes that have values, possibly with duplicates, or NULL; it gets sorted */
+    uint32_t n_touched;
+};
+
 void fold_done(struct fold *f);
-/* acc: sums per node of the service, n of them. touched: the only nodes that have values, possibly with duplicates, or
- * NULL; it gets sorted. Keeps at most max_nodes (0: all). Returns 1 when done, 0 when there are negative sums and
+/* Keeps at most max_nodes (0: all). Returns 1 when done, 0 when there are negative sums and
  * nothing was done, or -ENOMEM. */
-int fold_into(struct fold *f, const struct sym_view *v, const int64_t *acc, uint32_t n, uint32_t *touched,
-              uint32_t n_touched, uint32_t max_nodes, struct tree *out);
+int fold_into(struct fold *f, const struct sym_view *v, const struct fold_sums *sums, uint32_t max_nodes,
+              struct tree *out);
 
 #endif

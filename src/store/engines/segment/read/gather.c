@@ -203,8 +203,8 @@ static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uin
     struct chunk_profiles p;
     struct chunk chunk;
     struct arena a;
+    struct chunk_sums sums = {.acc = x->acc[column], .n_acc = x->n_nodes};
     uint8_t *wanted;
-    uint64_t rows = 0;
     int r = segment_chunk(s, off, len, ~0u, &chunk, x->scan.e);
 
     if (r < 0)
@@ -220,10 +220,11 @@ static int add_chunk_sums(struct gather *x, struct segment *s, uint64_t off, uin
                     !scan_deleted(&x->scan, x->sym, s->meta.log, v->series, v->time_ns);
         x->scan.notes->profiles += wanted[i];
     }
+    sums.wanted = wanted;
     if (r == 0)
-        r = wanted ? chunk_sum_rows(&chunk, &a, &p, wanted, x->acc[column], x->n_nodes, &rows) : -ENOMEM;
-    x->scan.notes->samples += rows;
-    x->any |= rows != 0;
+        r = wanted ? chunk_sum_rows(&chunk, &a, &p, &sums) : -ENOMEM;
+    x->scan.notes->samples += sums.rows;
+    x->any |= sums.rows != 0;
     arena_done(&a);
     chunk_done(&chunk);
     return r == -EBADMSG ? scan_damaged_chunk(&x->scan, r, s, off) : r;
@@ -248,7 +249,8 @@ static int add_part(struct gather *x, struct segment *s, const struct dir_entry 
                 r = add_chunk_sums(x, s, d[i].off, d[i].len, column);
                 continue;
             }
-            r = scan_chunk(&x->scan, x->sym, s, d[i].off, d[i].len, x->service, true, add_prof_of_column, &k);
+            r = scan_chunk(&x->scan, x->sym, &(struct scan_part){s, d[i].off, d[i].len, x->service, true},
+                           add_prof_of_column, &k);
         }
     return r;
 }
@@ -270,34 +272,36 @@ static bool is_covered(const struct covered *c, int64_t window)
     return false;
 }
 
+/* Returns 1 if the level below is needed too: only a part of a window is selected, or this level is damaged. */
 static int add_level(struct gather *x, struct segment *s, const struct segment_group *g, int level, uint32_t column,
-                     struct covered covered[2], bool *ret_part)
+                     struct covered covered[2])
 {
     static const int64_t sizes[] = {WINDOW_5M, WINDOW_1H, WINDOW_1D};
     struct covered *mine = level ? &covered[level - 1] : NULL;
-    struct dir_entry *d;
+    struct directory dir;
     struct arena a;
-    uint32_t n;
+    bool part;
     int r;
 
     arena_init(&a, 0);
-    r = segment_directory(s, g, level, &a, &d, &n, x->scan.e);
+    r = segment_directory(s, g, level, &a, &dir, x->scan.e);
     if (r < 0)
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    *ret_part = !n; /* damaged: perhaps a lower level is not */
-    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
+    part = !dir.n; /* damaged: perhaps a lower level is not */
+    for (uint32_t i = 0, j; r == 0 && i < dir.n; i = j) {
+        const struct dir_entry *d = dir.v;
         enum fit fit;
 
-        for (j = i + 1; j < n && d[j].window == d[i].window;)
+        for (j = i + 1; j < dir.n && d[j].window == d[i].window;)
             j++;
         if (is_covered(&covered[1], d[i].window) || (level == 0 && is_covered(&covered[0], d[i].window)))
             continue;
         fit = window_fit(x, s, level, d + i, j - i, column);
-        *ret_part |= fit == FIT_PART;
+        part |= fit == FIT_PART;
         if (fit == FIT_WHOLE) {
             r = add_window(x, s, level, d + i, j - i, column);
             if (r > 0 && (mine || s->meta.has_detail)) { /* use the data that they sum */
-                *ret_part = true;
+                part = true;
                 r = mine ? 0 : add_part(x, s, d + i, j - i, column);
             } else if (r == 0 && mine) {
                 mine->size = sizes[level];
@@ -309,21 +313,20 @@ static int add_level(struct gather *x, struct segment *s, const struct segment_g
         }
     }
     arena_done(&a);
-    return r;
+    return r < 0 ? r : part;
 }
 
 static int add_group(struct gather *x, struct segment *s, const struct segment_group *g, uint32_t column)
 {
     struct covered covered[2] = {0};
-    bool part = true; /* only a part of a window is selected: the lower levels have its parts */
-    int r = 0;
+    int r = 1;
 
-    for (int level = SEGMENT_LEVELS - 1; r == 0 && part && level >= 0; level--)
+    for (int level = SEGMENT_LEVELS - 1; r > 0 && level >= 0; level--)
         if (g->dirs[level].len)
-            r = add_level(x, s, g, level, column, covered, &part);
+            r = add_level(x, s, g, level, column, covered);
     mem_free(covered[0].windows);
     mem_free(covered[1].windows);
-    return r;
+    return MIN(r, 0);
 }
 
 static int add_segment(struct gather *x, struct segment *s)

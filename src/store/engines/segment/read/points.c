@@ -347,7 +347,7 @@ static int add_chunk(struct pointing *x, const struct scan_symbols *sym, struct 
                     scan_hidden(&x->scan, sym, s, e, 0) == HIDDEN_NONE;
     }
     if (!fits && s->meta.has_detail)
-        return scan_chunk(&x->scan, sym, s, d->off, d->len, d->e.service, x->sq->function.n,
+        return scan_chunk(&x->scan, sym, &(struct scan_part){s, d->off, d->len, d->e.service, x->sq->function.n},
                           x->sq->function.n ? add_prof_rows : add_prof_value, x);
     x->scan.notes->coarse |= !fits;
     if (x->sq->function.n)
@@ -367,34 +367,36 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
               : g->dirs[2].len && x->p.step >= WINDOW_1D ? 2
               : g->dirs[1].len && x->p.step >= WINDOW_1H ? 1
                                                          : 0;
-    struct dir_entry *d;
+    struct directory dir;
     struct arena a;
-    uint32_t n;
     int r;
 
     arena_init(&a, 0);
-    r = segment_directory(s, g, top, &a, &d, &n, x->scan.e);
+    r = segment_directory(s, g, top, &a, &dir, x->scan.e);
     if (r == 0 && top) { /* all or nothing: the sums of a level are used only when every entry fits */
         bool fits = true;
 
-        for (uint32_t i = 0; fits && i < n; i++)
-            fits = d[i].e.series == SERIES_ALL || d[i].e.max_time < c->from || d[i].e.min_time >= c->to ||
-                   (d[i].e.min_time >= c->from && d[i].e.max_time < c->to &&
-                    step_of(x, d[i].e.min_time) == step_of(x, d[i].e.max_time));
+        for (uint32_t i = 0; fits && i < dir.n; i++) {
+            const struct chunk_entry *e = &dir.v[i].e;
+
+            fits =
+                e->series == SERIES_ALL || e->max_time < c->from || e->min_time >= c->to ||
+                (e->min_time >= c->from && e->max_time < c->to && step_of(x, e->min_time) == step_of(x, e->max_time));
+        }
         if (!fits)
-            r = segment_directory(s, g, 0, &a, &d, &n, x->scan.e);
+            r = segment_directory(s, g, 0, &a, &dir, x->scan.e);
     }
     if (r < 0)
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-    if (r == 0 && top && !n) { /* damaged: perhaps the data that they sum is not */
-        r = segment_directory(s, g, 0, &a, &d, &n, x->scan.e);
+    if (r == 0 && top && !dir.n) { /* damaged: perhaps the data that they sum is not */
+        r = segment_directory(s, g, 0, &a, &dir, x->scan.e);
         if (r < 0)
             r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
     }
-    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
-        for (j = i + 1; j < n && d[j].off == d[i].off;)
+    for (uint32_t i = 0, j; r == 0 && i < dir.n; i = j) {
+        for (j = i + 1; j < dir.n && dir.v[j].off == dir.v[i].off;)
             j++;
-        r = add_chunk(x, sym, s, d + i, j - i);
+        r = add_chunk(x, sym, s, dir.v + i, j - i);
     }
     arena_done(&a);
     return r;

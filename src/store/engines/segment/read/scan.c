@@ -185,17 +185,24 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
 
 /* --- profiles --- */
 
-/* Calls fn for each column that selects the profile, which came with that log. */
-static int offer(struct scan *s, const struct scan_symbols *sym, uint64_t log, const struct stored_profile *p,
-                 const struct blobs *blobs, scan_fn fn, void *ctx)
+/* Where profiles come from. */
+struct scan_source {
+    const struct scan_symbols *sym;
+    uint64_t log;
+    const struct blobs *blobs;
+};
+
+/* Calls fn for each column that selects the profile. */
+static int offer(struct scan *s, const struct scan_source *from, const struct stored_profile *p, scan_fn fn, void *ctx)
 {
+    const struct scan_symbols *sym = from->sym;
     int r = 0;
 
-    if (p->series >= sym->n_series || !sym->bits[p->series] || scan_deleted(s, sym, log, p->series, p->time_ns))
+    if (p->series >= sym->n_series || !sym->bits[p->series] || scan_deleted(s, sym, from->log, p->series, p->time_ns))
         return 0;
     for (uint32_t c = 0; r == 0 && c < s->q->n_columns; c++) {
         const struct store_column *col = &s->q->columns[c];
-        struct scan_prof x = {p, sym->symbols, sym_series(sym->symbols, p->series), blobs, c};
+        struct scan_prof x = {p, sym->symbols, sym_series(sym->symbols, p->series), from->blobs, c};
 
         if (!(sym->bits[p->series] >> c & 1) || p->time_ns < col->from || p->time_ns >= col->to)
             continue;
@@ -215,18 +222,19 @@ int scan_memtables(struct scan *s, scan_fn fn, void *ctx)
     for (uint32_t i = 0; s->snap && r == 0 && i < s->snap->n_memtables; i++)
         for (struct mempart *p = atomic_load(&s->snap->memtables[i]->parts); r == 0 && p; p = p->next) {
             const struct scan_symbols *sym = scan_find_symbols(s, p->symbols);
+            struct scan_source from = {sym, s->snap->memtables[i]->log, &p->blobs};
             uint32_t n = pinned_count(&p->profs);
 
             for (uint32_t k = 0; sym && r == 0 && k < n; k++)
-                r = offer(s, sym, s->snap->memtables[i]->log, pinned_at(&p->profs, k), &p->blobs, fn, ctx);
+                r = offer(s, &from, pinned_at(&p->profs, k), fn, ctx);
         }
     return r;
 }
 
-int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *segment, uint64_t off, uint32_t len,
-               uint32_t service, bool with_rows, scan_fn fn, void *ctx)
+int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan_part *part, scan_fn fn, void *ctx)
 {
-    const struct blobs *blobs;
+    struct segment *segment = part->segment;
+    struct scan_source from = {sym, segment->meta.log, NULL};
     struct chunk_profiles p;
     struct chunk c;
     struct arena a;
@@ -236,19 +244,19 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
                                   .n_traces = s->traces.n,
                                   .one_trace = s->q->has_trace ? s->q->trace_id : NULL,
                                   .trace = s->traces.wanted};
-    int r = segment_blobs(segment, &blobs, s->e);
+    int r = segment_blobs(segment, &from.blobs, s->e);
 
     if (r == 0)
-        r = segment_chunk(segment, off, len, with_rows ? (plain ? ~0u : ~(1u << SEC_DETAIL)) : 1u << SEC_PROFILES, &c,
-                          s->e);
+        r = segment_chunk(segment, part->off, part->len,
+                          part->with_rows ? (plain ? ~0u : ~(1u << SEC_DETAIL)) : 1u << SEC_PROFILES, &c, s->e);
     if (r < 0)
         return scan_damage(s, r, err_message(s->e, r));
     arena_init(&a, 0);
     r = chunk_decode_profiles(&c, &a, &p);
-    if (r == 0 && with_rows)
+    if (r == 0 && part->with_rows)
         r = s->only_counts ? chunk_count_rows(&c, &a, &p) : chunk_decode_rows(&c, &a, &p, &wanted);
     if (r == -EBADMSG)
-        r = scan_damaged_chunk(s, r, segment, off);
+        r = scan_damaged_chunk(s, r, segment, part->off);
     else
         for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
             struct stored_profile *x = &p.profs[i];
@@ -256,11 +264,11 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *s
 
             if (x->series >= sym->n_series || !sym->bits[x->series])
                 continue;
-            if (service != UINT32_MAX && sym_series(sym->symbols, x->series)->service != service)
+            if (part->service != UINT32_MAX && sym_series(sym->symbols, x->series)->service != part->service)
                 continue;
-            if (!x->gauge && blobs_read_header(blobs, x->header, &h))
-                x->instance = blobs_instance(blobs, h.resource);
-            r = offer(s, sym, segment->meta.log, x, blobs, fn, ctx);
+            if (!x->gauge && blobs_read_header(from.blobs, x->header, &h))
+                x->instance = blobs_instance(from.blobs, h.resource);
+            r = offer(s, &from, x, fn, ctx);
         }
     arena_done(&a);
     chunk_done(&c);
@@ -309,16 +317,17 @@ static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct se
     r = segment_footer(segment, &f, s->e);
     arena_init(&a, 0);
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
-        struct dir_entry *d;
-        uint32_t n;
+        struct directory dir;
 
         if (f->groups[i].service >= sym->n_services || !sym->services[f->groups[i].service])
             continue;
-        r = segment_directory(segment, &f->groups[i], 0, &a, &d, &n, s->e);
-        for (uint32_t k = 0; r == 0 && k < n; k++)
-            if (d[k].e.series < sym->n_series && sym->bits[d[k].e.series] &&
-                in_columns(s, d[k].e.min_time, d[k].e.max_time))
-                r = add_chunk(l, d[k].off, d[k].len);
+        r = segment_directory(segment, &f->groups[i], 0, &a, &dir, s->e);
+        for (uint32_t k = 0; r == 0 && k < dir.n; k++) {
+            const struct dir_entry *d = &dir.v[k];
+
+            if (d->e.series < sym->n_series && sym->bits[d->e.series] && in_columns(s, d->e.min_time, d->e.max_time))
+                r = add_chunk(l, d->off, d->len);
+        }
     }
     arena_done(&a);
     return r;
@@ -341,8 +350,10 @@ static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct s
     for (uint32_t i = 0; r == 0 && i < l.n; i++) {
         if (i && l.v[i].off == l.v[i - 1].off)
             continue;
-        r = scan_cancelled(s) ? -ECANCELED
-                              : scan_chunk(s, sym, segment, l.v[i].off, l.v[i].len, UINT32_MAX, with_rows, fn, ctx);
+        r = scan_cancelled(s)
+                ? -ECANCELED
+                : scan_chunk(s, sym, &(struct scan_part){segment, l.v[i].off, l.v[i].len, UINT32_MAX, with_rows}, fn,
+                             ctx);
     }
     mem_free(l.v);
     arena_done(&s->traces.arena);

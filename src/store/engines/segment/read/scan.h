@@ -93,8 +93,15 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
 /* Appends the text of the attribute of this name that is nearest: in the set (of a row), the profile's, the
  * resource's. */
 void scan_attribute(const struct scan_prof *p, uint32_t set, struct str name, struct buf *out);
-/* Scans the profiles of one chunk; only those of one service if service != UINT32_MAX. */
-int scan_chunk(struct scan *s, const struct scan_symbols *sym, struct segment *segment, uint64_t off, uint32_t len,
-               uint32_t service, bool with_rows, scan_fn fn, void *ctx);
+/* A chunk to scan. */
+struct scan_part {
+    struct segment *segment;
+    uint64_t off;
+    uint32_t len;
+    uint32_t service; /* only its profiles; UINT32_MAX: all */
+    bool with_rows;
+};
+/* Scans the profiles of one chunk. */
+int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan_part *part, scan_fn fn, void *ctx);
 
 #endif

@@ -93,8 +93,9 @@ static int fold_service(void *ctx, struct gather *g)
     if (r < 0)
         return r;
     if (q->n_columns == 1) {
-        r = fold_into(&x->fold, v, g->acc[0], g->n_nodes, g->few ? g->touched : NULL, g->n_touched, how.max_nodes,
-                      x->out);
+        struct fold_sums sums = {g->acc[0], g->n_nodes, g->few ? g->touched : NULL, g->n_touched};
+
+        r = fold_into(&x->fold, v, &sums, how.max_nodes, x->out);
         if (r != 0) {
             view_unlock(service);
             return MIN(r, 0);

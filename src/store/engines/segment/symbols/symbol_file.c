@@ -90,9 +90,10 @@ static int apply_block(struct symbols *s, const unsigned char *p)
     return symbols_unpack(s, p + BLOCK_HEADER, load_u32(p + 8));
 }
 
-int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,
+int symbol_file_read(const struct symbol_file *f, struct symbols *s, uint64_t *ret_end,
                      void (*damage)(void *ctx, const char *what), void *ctx)
 {
+    uint64_t bytes = f->bytes;
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     _cleanup_(fd_closep) int fd = -1;
     char name[32], what[160];
@@ -100,9 +101,9 @@ int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s,
     size_t at = 0, last = 0;
     int r;
 
-    symbol_file_name(name, sizeof name, epoch);
+    symbol_file_name(name, sizeof name, f->epoch);
     *ret_end = 0;
-    fd = fd_open(dir, name, O_RDONLY, 0);
+    fd = fd_open(f->dir, name, O_RDONLY, 0);
     r = fd < 0 ? fd : fd_read_all(fd, (size_t) 8 << 30, &b);
     if (r < 0) {
         if (r == -ENOENT && (!bytes || bytes == UINT64_MAX))

@@ -22,9 +22,14 @@
 
 /* Appends one block at `at` and syncs; *ret_end is the new length. The directory is synced when the file is new. */
 int symbol_file_append(int dir, uint32_t epoch, uint64_t at, const struct buf *defs, uint64_t *ret_end, struct err *e);
-/* Reads blocks up to `bytes` (UINT64_MAX: as far as they are good) into s (NULL: only checks them). Damaged blocks are
- * reported and skipped. *ret_end: the end of the last good block. */
-int symbol_file_read(int dir, uint32_t epoch, uint64_t bytes, struct symbols *s, uint64_t *ret_end,
+struct symbol_file {
+    int dir;
+    uint32_t epoch;
+    uint64_t bytes; /* its valid length; UINT64_MAX: as far as the blocks are good */
+};
+/* Reads the blocks into s (NULL: only checks them). Damaged blocks are reported and skipped. *ret_end: the end of the
+ * last good block. */
+int symbol_file_read(const struct symbol_file *f, struct symbols *s, uint64_t *ret_end,
                      void (*damage)(void *ctx, const char *what), void *ctx);
 void symbol_file_name(char *out, size_t size, uint32_t epoch);
 

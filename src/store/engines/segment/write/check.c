@@ -81,7 +81,7 @@ static void check_symbols(struct checking *k, struct engine_tenant *t)
     snprintf(part, sizeof part, "tenant %u", t->number);
     for (struct engine_epoch *x = t->epochs; x; x = x->next) {
         k->part = part;
-        symbol_file_read(t->sym_dir, x->epoch, x->bytes, NULL, &end, on_damage, k);
+        symbol_file_read(&(struct symbol_file){t->sym_dir, x->epoch, x->bytes}, NULL, &end, on_damage, k);
         k->part = NULL;
         tell(k, false, "symbols %u of tenant %u: %llu bytes", x->epoch, t->number, (unsigned long long) x->bytes);
     }

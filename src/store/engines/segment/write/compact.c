@@ -43,20 +43,19 @@ static int list_entries(struct rewriting *x, uint32_t input)
         return r;
     arena_init(&a, 0);
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
-        struct dir_entry *d;
-        uint32_t n;
+        struct directory dir;
 
-        r = compact_read_error(segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &d, &n, &e));
+        r = compact_read_error(segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &dir, &e));
         if (r == -EBADMSG) {
             r = compact_damage(x, input, r, &e);
             x->whole = false; /* a chunk may be shared with the groups of that directory */
             continue;
         }
-        for (uint32_t k = 0; r == 0 && k < n; k++) {
+        for (uint32_t k = 0; r == 0 && k < dir.n; k++) {
             if (array_reserve(x->entries, x->cap, (size_t) x->n + 1, UINT32_MAX) < 0)
                 r = -ENOMEM;
             else
-                x->entries[x->n++] = (struct rewrite_entry){input, d[k]};
+                x->entries[x->n++] = (struct rewrite_entry){input, dir.v[k]};
         }
     }
     arena_done(&a);
@@ -223,20 +222,17 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
     struct segment *s = x->w->inputs[input];
     const struct segment_footer *f;
     struct arena a;
-    struct dir_entry **dirs = NULL, *d;
-    uint32_t *counts = NULL;
+    struct directory *dirs = NULL;
     int64_t window = INT64_MIN;
     int r = segment_footer(s, &f, e);
 
     arena_init(&a, 0);
     if (r == 0) {
         dirs = arena_zalloc_array(&a, f->n_groups + 1, sizeof *dirs);
-        counts = arena_zalloc_array(&a, f->n_groups + 1, sizeof *counts);
-        r = dirs && counts ? 0 : -ENOMEM;
+        r = dirs ? 0 : -ENOMEM;
     }
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
-        r = compact_damage(x, input,
-                           compact_read_error(segment_directory(s, &f->groups[i], 0, &a, &dirs[i], &counts[i], e)), e);
+        r = compact_damage(x, input, compact_read_error(segment_directory(s, &f->groups[i], 0, &a, &dirs[i], e)), e);
     while (r == 0) { /* windows in ascending order over all groups */
         struct chunk_entry *entries;
         struct totals *totals;
@@ -244,24 +240,24 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
         int64_t next = INT64_MAX;
 
         for (uint32_t i = 0; i < f->n_groups; i++)
-            for (uint32_t k = 0; k < counts[i]; k++)
-                if (dirs[i][k].window > window && dirs[i][k].window < next)
-                    next = dirs[i][k].window;
+            for (uint32_t k = 0; k < dirs[i].n; k++)
+                if (dirs[i].v[k].window > window && dirs[i].v[k].window < next)
+                    next = dirs[i].v[k].window;
         if (next == INT64_MAX)
             break;
         window = next;
         for (uint32_t i = 0; i < f->n_groups; i++)
-            max += counts[i];
+            max += dirs[i].n;
         entries = mem_alloc(max * sizeof *entries);
         totals = mem_zalloc_array(max, sizeof *totals);
         r = entries && totals ? 0 : -ENOMEM;
         for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
-            bool cut = is_cut(x, input, dirs[i], counts[i], window);
+            bool cut = is_cut(x, input, dirs[i].v, dirs[i].n, window);
 
-            for (uint32_t k = 0; r == 0 && k < counts[i]; k++) {
+            for (uint32_t k = 0; r == 0 && k < dirs[i].n; k++) {
+                const struct dir_entry *d = &dirs[i].v[k];
                 struct chunk c;
 
-                d = &dirs[i][k];
                 if (d->window != window)
                     continue;
                 if (d->e.series == SERIES_ALL ? cut : !is_kept(x, input, d->e.series, d->e.min_time))

@@ -66,7 +66,7 @@ static int copy_chunk(struct rewriting *x, uint32_t from, uint32_t to, struct bu
     if (r == 0)
         r = compact_read_error(segment_chunk_bytes(x->w->inputs[in.i], first->d.off, first->d.len, bytes, e));
     if (r == 0)
-        r = segment_writer_copy(x->out, first->d.window, entries, to - from, bytes->p, bytes->n, &how, e);
+        r = segment_writer_copy(x->out, &(struct segment_copy){first->d.window, entries, to - from, bytes}, &how, e);
     mem_free(entries);
     if (r == -EBADMSG)
         err_prefix(e, r, "segment %llu at %llu: ", (unsigned long long) x->w->inputs[in.i]->meta.number,

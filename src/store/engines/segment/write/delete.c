@@ -35,7 +35,9 @@ static int tell(struct engine *g, const struct engine_tenant *tenant, const stru
     if (r == 0)
         r = engine_seal(g, e);
     if (r == 0)
-        r = tombstone_new(0, tenant->number, g->active->log - 1, what->from, what->to, buf_str(&text), &t, e);
+        r = tombstone_new(
+            &(struct catalog_deletion){0, tenant->number, g->active->log - 1, what->from, what->to, buf_str(&text)}, &t,
+            e);
     if (r == 0)
         r = snapshot_make_room(g, 0, &room);
     if (r == 0)

@@ -84,7 +84,7 @@ static int keep_epoch(void *ctx, const struct catalog_epoch *k)
 static int look_at_symbols(struct rebuilding *b, struct engine_tenant *t, uint32_t epoch)
 {
     struct catalog_epoch k = {t->number, epoch, 0, engine_now(b->g)};
-    int r = symbol_file_read(t->sym_dir, epoch, UINT64_MAX, NULL, &k.bytes, recovery_damage,
+    int r = symbol_file_read(&(struct symbol_file){t->sym_dir, epoch, UINT64_MAX}, NULL, &k.bytes, recovery_damage,
                              &(struct recovery_damage){b->g, t->number});
 
     for (uint32_t i = 0; i < b->n_known; i++)

@@ -37,7 +37,7 @@ static int load_epoch(void *ctx, const struct catalog_epoch *c)
     if (!t || r < 0)
         return r;
     k->bytes = c->bytes;
-    return symbol_file_read(t->sym_dir, c->epoch, c->bytes, k->symbols, &end, recovery_damage,
+    return symbol_file_read(&(struct symbol_file){t->sym_dir, c->epoch, c->bytes}, k->symbols, &end, recovery_damage,
                             &(struct recovery_damage){g, c->tenant});
 }
 
@@ -260,7 +260,7 @@ static int load_deletion(void *ctx, const struct catalog_deletion *d)
     _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
     struct engine *g = ctx;
     struct err e = {0};
-    int r = tombstone_new(d->id, d->tenant, d->log, d->from, d->to, d->selector, &t, &e);
+    int r = tombstone_new(d, &t, &e);
 
     if (r < 0 && r != -ENOMEM) {
         engine_damagef(g, "catalogue: invalid deletion: %s", err_message(&e, r));

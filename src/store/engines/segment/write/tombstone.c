@@ -6,8 +6,7 @@
 
 #include "base/mem.h"
 
-int tombstone_new(uint64_t id, uint32_t tenant, uint64_t log, int64_t from, int64_t to, struct str selector,
-                  struct tombstone **ret, struct err *e)
+int tombstone_new(const struct catalog_deletion *d, struct tombstone **ret, struct err *e)
 {
     _cleanup_(tombstone_unrefp) struct tombstone *t = mem_zalloc(sizeof *t);
     int r;
@@ -15,13 +14,13 @@ int tombstone_new(uint64_t id, uint32_t tenant, uint64_t log, int64_t from, int6
     if (!t)
         return err_set(e, -ENOMEM, "out of memory");
     t->refs = 1;
-    t->id = id;
-    t->tenant = tenant;
-    t->log = log;
-    t->from = from;
-    t->to = to;
+    t->id = d->id;
+    t->tenant = d->tenant;
+    t->log = d->log;
+    t->from = d->from;
+    t->to = d->to;
     arena_init(&t->arena, 0);
-    r = selector_parse(selector, &t->arena, &t->selector, e);
+    r = selector_parse(d->selector, &t->arena, &t->selector, e);
     if (r < 0)
         return r;
     if (t->selector.type.n)

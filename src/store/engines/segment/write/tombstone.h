@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "store/engines/segment/format/segment_file.h"
 #include "store/engines/segment/symbols/symbols.h"
+#include "store/engines/segment/write/catalog.h"
 
 enum { TOMBSTONES_MAX = 256 };
 
@@ -33,8 +34,7 @@ struct tombstone {
     struct arena arena;
 };
 
-int tombstone_new(uint64_t id, uint32_t tenant, uint64_t log, int64_t from, int64_t to, struct str selector,
-                  struct tombstone **ret, struct err *e);
+int tombstone_new(const struct catalog_deletion *d, struct tombstone **ret, struct err *e);
 struct tombstone *tombstone_ref(struct tombstone *t);
 void tombstone_unref(struct tombstone *t);
 DEFINE_CLEANUP(struct tombstone *, tombstone_unref)

@@ -83,6 +83,11 @@ struct ready {
     uint32_t series, service;
 };
 
+struct ready_list {
+    struct ready *v;
+    uint32_t n;
+};
+
 /* The data of samples is scattered over tables that may be large, so it is prefetched some samples ahead, across
  * profiles. */
 struct ahead {
@@ -217,7 +222,7 @@ static int add_item(struct engine *g, struct job *j, const struct intake *in, co
 
 /* Skips profiles that were stored before, and finds the series of the others. */
 static int choose_profile(struct engine *g, struct job *j, const struct intake *in, const struct intake_profile *ip,
-                          int64_t now, struct ready *v, uint32_t *n)
+                          int64_t now, struct ready_list *to)
 {
     int r;
 
@@ -233,9 +238,9 @@ static int choose_profile(struct engine *g, struct job *j, const struct intake *
 
         if (series == UINT32_MAX)
             return -ENOMEM;
-        v[*n] = (struct ready){ip, it, series, sym_series(j->symbols, series)->service};
-        __builtin_prefetch(&sym_service(j->symbols, v[*n].service)->stacks);
-        ++*n;
+        to->v[to->n] = (struct ready){ip, it, series, sym_series(j->symbols, series)->service};
+        __builtin_prefetch(&sym_service(j->symbols, to->v[to->n].service)->stacks);
+        to->n++;
     }
     if (r >= 0 && ip->has_key)
         r = add_key(g->writer, ip->key, now);
@@ -245,23 +250,22 @@ static int choose_profile(struct engine *g, struct job *j, const struct intake *
 
 static int add_profiles(struct engine *g, struct job *j, const struct intake *in, int64_t now)
 {
-    struct ready *v = arena_alloc(&g->writer->arena, (in->n_items + 1) * sizeof *v);
+    struct ready_list list = {arena_alloc(&g->writer->arena, (in->n_items + 1) * sizeof *list.v), 0};
     struct ahead ahead;
-    uint32_t n = 0;
-    int r = v ? 0 : -ENOMEM;
+    int r = list.v ? 0 : -ENOMEM;
 
     for (uint32_t i = 0; r >= 0 && i < in->n_profiles; i++) {
         if (i + 2 * KEYS_AHEAD < in->n_profiles)
             dedup_ahead(&g->dedup, in->profiles[i + 2 * KEYS_AHEAD].key, false);
         if (i + KEYS_AHEAD < in->n_profiles)
             dedup_ahead(&g->dedup, in->profiles[i + KEYS_AHEAD].key, true);
-        r = choose_profile(g, j, in, &in->profiles[i], now, v, &n);
+        r = choose_profile(g, j, in, &in->profiles[i], now, &list);
     }
-    ahead = (struct ahead){.v = v, .n = n};
+    ahead = (struct ahead){.v = list.v, .n = list.n};
     for (uint32_t i = 0; r >= 0 && i < AHEAD; i++)
         look_ahead(j, g->writer, &ahead);
-    for (uint32_t i = 0; r >= 0 && i < n; i++)
-        r = add_item(g, j, in, &v[i], &ahead);
+    for (uint32_t i = 0; r >= 0 && i < list.n; i++)
+        r = add_item(g, j, in, &list.v[i], &ahead);
     return r < 0 ? r : symbols_improve(j->symbols, j->memo);
 }
 
@@ -366,7 +370,8 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     j->symbols->frozen = !engine_takes_stacks(g, j->batch->dict.n_stacks);
     j->memo = &w->memo;
     g->limits.believed = engine_believed(g);
-    r = intake_plan(&w->memo.prints, &j->ctx, &g->limits, now, &w->resources, &w->arena, &in);
+    g->limits.now = now;
+    r = intake_plan(&w->memo.prints, &j->ctx, &g->limits, &w->resources, &w->arena, &in);
     if (r < 0)
         return r;
     j->first_prof = j->part->n_added;
