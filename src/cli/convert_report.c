@@ -131,7 +131,7 @@ int convert_together(const struct batch *b, const char *title, bool svg, struct 
 
         r = tree_new(1, 0, &one);
         if (r >= 0)
-            r = convert_to_tree(b, p, p->n_types - 1, BY_FUNCTION, false, one, 0);
+            r = convert_to_tree(b, p, p->n_types - 1, one, 0);
         if (r >= 0)
             r = graft(t, one, str_is(type_of(b, p), "cpu") ? STR("on CPU") : STR("off CPU"));
     }

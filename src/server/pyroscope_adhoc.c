@@ -149,7 +149,7 @@ static int add_tree(const struct adhoc *x, struct tree *t, uint32_t column)
 {
     const struct adhoc_type *k = &x->types[x->chosen];
 
-    return convert_to_tree(x->b, &x->b->profiles[k->profile], k->type, BY_FUNCTION, false, t, column);
+    return convert_to_tree(x->b, &x->b->profiles[k->profile], k->type, t, column);
 }
 
 /* The flame graph of one profile, or the difference of two, as Pyroscope's JSON in a string. */

@@ -129,8 +129,12 @@ static int keep_wanted(struct builder *b, struct profile *p, const struct type *
         *v = (struct run){v->off + MIN(index, v->n), index < v->n ? 1 : 0};
     }
     *type = p->types[index];
-    type_lookup(batch_string(all, type->type), batch_string(all, type->unit), batch_string(all, p->period_type.type),
-                batch_string(all, p->period_type.unit), p->period, &t, &scale);
+    type_lookup(&(struct type_spelling){.type = batch_string(all, type->type),
+                                        .unit = batch_string(all, type->unit),
+                                        .period_type = batch_string(all, p->period_type.type),
+                                        .period_unit = batch_string(all, p->period_type.unit),
+                                        .period = p->period},
+                &t, &scale);
     if (counts && p->n_types == 1 && scale == 1)
         scale_values(all, p, MAX(p->period, 1), true);
     else if (!counts && scale != 1 && type_is_known(&t))
@@ -190,7 +194,7 @@ static uint32_t without_line(struct builder *b, uint32_t location)
         return location;
     memcpy(lines, all->dict.lines + l.lines.off, l.lines.n * sizeof *lines);
     lines[0].line = lines[0].column = 0;
-    return builder_location(b, l.mapping, 0, lines, l.lines.n, NULL, 0);
+    return builder_location(b, &(struct builder_location){.mapping = l.mapping, .lines = lines, .n_lines = l.lines.n});
 }
 
 /* Stacks as Go's PGO reads them: the frames next to the leaf. */
@@ -329,7 +333,7 @@ int py_dot(struct call *c, struct py_request *r, struct buf *out, struct err *e)
         config.nodecount = MIN(r->left.max_nodes, 100000);
     result = prof_from_batch(&pool, one, &one->profiles[0], &p, e);
     if (result >= 0) {
-        result = report_run_prepare(&run, p, &cmd, &config, NULL, NULL, e);
+        result = report_run_prepare(&run, p, &cmd, &config, NULL, e);
         if (result >= 0)
             result = report_print(&run.report, out, e);
         report_run_done(&run);
