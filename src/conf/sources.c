@@ -229,13 +229,13 @@ static int expand_text(struct conf *c, const struct conf_node *at, struct str s,
                        struct err *e);
 
 /* What a ${...} stands for: its value, and the text that the value was parsed from. */
-struct expansion {
+struct conf_expansion {
     struct conf_node *node;
     struct str text;
 };
 
 static int read_expansion(struct conf *c, const struct conf_node *at, struct str inner, int depth,
-                          struct expansion *ret, struct err *e)
+                          struct conf_expansion *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct str uri;
@@ -264,7 +264,7 @@ static int expand_text(struct conf *c, const struct conf_node *at, struct str s,
             i++;
         } else if (s.p[i] == '$' && i + 1 < s.n && s.p[i + 1] == '{') {
             ptrdiff_t end = closing(s, i);
-            struct expansion x = {0};
+            struct conf_expansion x = {0};
             const struct conf_node *n;
             int r;
 
@@ -291,7 +291,7 @@ static int expand_scalar(struct conf *c, struct conf_node **slot, int depth, str
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct conf_node *n = *slot, *value;
-    struct expansion x = {0};
+    struct conf_expansion x = {0};
     int r;
 
     if (str_find_char(n->text, '$') < 0)

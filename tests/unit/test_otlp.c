@@ -271,7 +271,7 @@ static void test_errors_have_places(void)
 
     refuse("\x0a", 1, -EINVAL, "byte 0: field 1 is cut short");
     refuse("\x0a\x05", 2, -EINVAL, "field 1 is 5 bytes long, with 0 left");
-    refuse("\x00\x00", 2, -EINVAL, "0 is no tag");
+    refuse("\x00\x00", 2, -EINVAL, "0 is not a valid field tag");
     refuse("\x12\x04\x12\x02\x08\x80", 6, -EINVAL, "byte 4, dictionary.location_table[0]: field 1 is cut short");
     refuse("\x12\x04\x12\x02\x08\x03", 6, -EINVAL,
            "byte 4, dictionary.location_table[0].mapping_index: 3 is outside mapping_table, which has 1 entries");
