@@ -326,7 +326,7 @@ static int alerts_run(int argc, char **argv)
     };
     struct alerts_options_cli o = {0};
     struct err e = {0};
-    int n, r = args_parse(alerts_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(alerts_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("alerts", "%s", e.message);
