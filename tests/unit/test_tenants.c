@@ -22,6 +22,7 @@
 #include "server/front.h"
 #include "server/name_source.h"
 #include "server/serve_config.h"
+#include "server/tenant_files.h"
 #include "server/ui_info.h"
 #include "store/store.h"
 
@@ -121,6 +122,7 @@ struct world {
     struct loop_group *loops;
     struct http_server *http;
     char dir[32], tokens[64], base[64];
+    struct tenant_files *files;
     char token[TENANTS][AUTH_TEXT_SIZE];
 };
 
@@ -204,10 +206,14 @@ static void world_init(struct world *w)
     eq_int(serve_intake_new(senders_sink(w->senders), w->auth, NULL, &w->limits, &w->intake, &e), 0);
     eq_int(workers_new(2, 16, &w->workers, &e), 0);
     w->ui = (struct ui_info){.mode = "server", .senders = w->senders, .senders_json = senders_json};
-    eq_int(front_new(
-               &(struct front_options){
-                   .store = w->store, .auth = w->auth, .workers = w->workers, .version = "test", .ui = &w->ui},
-               &w->front, &e),
+    eq_int(tenant_files_open(NULL, 1 << 20, &w->files, &e), 0);
+    eq_int(front_new(&(struct front_options){.store = w->store,
+                                             .auth = w->auth,
+                                             .workers = w->workers,
+                                             .files = w->files,
+                                             .version = "test",
+                                             .ui = &w->ui},
+                     &w->front, &e),
            0);
     mount_all(w);
     eq_int(loop_group_new(1, "test", &w->loops, &e), 0);
@@ -229,6 +235,7 @@ static void world_done(struct world *w)
     serve_intake_free(w->intake);
     senders_free(w->senders);
     front_free(w->front);
+    tenant_files_free(w->files);
     auth_free(w->auth);
     store_close(w->store);
     unlink(w->tokens);
