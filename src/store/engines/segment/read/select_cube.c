@@ -222,7 +222,7 @@ static int add_chunk(struct cubing *x, const struct scan_symbols *sym, struct se
     if (!any)
         return 0;
     if (!fits && s->meta.has_detail)
-        return scan_chunk(&x->scan, sym, s, d->off, d->len, d->e.service, true, add_prof, x);
+        return scan_chunk(&x->scan, sym, &(struct scan_part){s, d->off, d->len, d->e.service, true}, add_prof, x);
     x->scan.notes->coarse |= !fits;
     r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &chunk, x->scan.e);
     if (r < 0)
@@ -236,43 +236,42 @@ static int add_chunk(struct cubing *x, const struct scan_symbols *sym, struct se
 
 /* The sums of an hour or a day are used if each of them lies in one window. */
 static int read_directory(struct cubing *x, struct segment *s, const struct segment_group *g, struct arena *a,
-                          struct dir_entry **ret, uint32_t *ret_n)
+                          struct directory *ret)
 {
     const struct store_column *c = &x->scan.q->columns[0];
     bool long_windows = !x->cq->by_resource && !x->scan.needs_detail[0] && !x->scan.n_tombstones;
     int top = long_windows && g->dirs[2].len && x->out->width_ns >= WINDOW_1D   ? 2
               : long_windows && g->dirs[1].len && x->out->width_ns >= WINDOW_1H ? 1
                                                                                 : 0;
-    int r = segment_directory(s, g, top, a, ret, ret_n, x->scan.e);
-    bool fits = r == 0 && *ret_n;
+    int r = segment_directory(s, g, top, a, ret, x->scan.e);
+    bool fits = r == 0 && ret->n;
 
     if (!top)
         return r;
-    for (uint32_t i = 0; fits && i < *ret_n; i++) {
-        const struct chunk_entry *e = &(*ret)[i].e;
+    for (uint32_t i = 0; fits && i < ret->n; i++) {
+        const struct chunk_entry *e = &ret->v[i].e;
 
         fits = e->series == SERIES_ALL || e->max_time < c->from || e->min_time >= c->to || in_one_window(x, e);
     }
-    return fits ? 0 : segment_directory(s, g, 0, a, ret, ret_n, x->scan.e);
+    return fits ? 0 : segment_directory(s, g, 0, a, ret, x->scan.e);
 }
 
 static int add_group(struct cubing *x, const struct scan_symbols *sym, struct segment *s, const struct segment_group *g)
 {
-    struct dir_entry *d = NULL;
+    struct directory dir = {0};
     struct arena a;
-    uint32_t n = 0;
     int r;
 
     arena_init(&a, 0);
-    r = read_directory(x, s, g, &a, &d, &n);
+    r = read_directory(x, s, g, &a, &dir);
     if (r < 0) {
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
-        n = 0;
+        dir.n = 0;
     }
-    for (uint32_t i = 0, j; r == 0 && i < n; i = j) {
-        for (j = i + 1; j < n && d[j].off == d[i].off;)
+    for (uint32_t i = 0, j; r == 0 && i < dir.n; i = j) {
+        for (j = i + 1; j < dir.n && dir.v[j].off == dir.v[i].off;)
             j++;
-        r = scan_cancelled(&x->scan) ? -ECANCELED : add_chunk(x, sym, s, d + i, j - i);
+        r = scan_cancelled(&x->scan) ? -ECANCELED : add_chunk(x, sym, s, dir.v + i, j - i);
     }
     arena_done(&a);
     return r;
