@@ -112,7 +112,7 @@ static int diff_run(int argc, char **argv)
     struct diff_options o = {.limit = ROWS_DEFAULT, .alpha = 0.05};
     struct diff_gate gates[GATES_MAX] = {{0}};
     struct err e = {0};
-    int n, r = args_parse(diff_args, &o, argc - 1, argv + 1, false, &n, &e);
+    int n, r = args_parse(diff_args, &o, argc - 1, argv + 1, &n, &e);
     bool parsed;
 
     if (o.help) {

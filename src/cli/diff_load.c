@@ -74,7 +74,7 @@ static int add_profile(struct diff_input *d, struct diff_side *side, const struc
     }
     r = tree_new(1, 0, &to->tree);
     if (r == 0)
-        r = convert_to_tree(b, p, type, BY_FUNCTION, false, to->tree, 0);
+        r = convert_to_tree(b, p, type, to->tree, 0);
     if (r < 0) {
         tree_free(TAKE(to->tree));
         return r;

@@ -69,9 +69,9 @@ static struct store *filled(void)
     p->duration_ns = NS_PER_S;
     f = (struct function){.name = builder_string(b, STR("main"))};
     l = (struct line){.function = builder_function(b, &f)};
-    location = builder_location(b, 0, 0, &l, 1, NULL, 0);
+    location = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
     stack = builder_stack(b, &location, 1);
-    builder_sample(b, stack, 0, (struct run){0}, &value, 1, NULL, 0);
+    builder_sample(b, &(struct builder_sample){.stack = stack, .values = &value, .n_values = 1});
     eq_int(builder_finish(b, &batch, NULL), 0);
     eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = clock_wall()}, &result), 0);
     return s;

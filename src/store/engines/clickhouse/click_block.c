@@ -495,8 +495,10 @@ int click_block_add(struct click_block *k, struct batch *b, const struct sink_co
     struct click_adding a = {
         .k = k, .b = b, .tenant = ctx->tenant, .tenant_id = hash128(ctx->tenant, strlen(ctx->tenant)), .now = now};
     uint32_t week = (uint32_t) (now / CLICK_DAY_NS / 7);
+    struct intake_limits limits = *k->limits;
     int r;
 
+    limits.now = now;
     arena_init(&a.arena, 0);
     if (k->week != week || k->known.n >= KNOWN_MAX)
         click_block_forget(k);
@@ -506,7 +508,7 @@ int click_block_add(struct click_block *k, struct batch *b, const struct sink_co
     if (r == 0 && !a.stacks)
         r = -ENOMEM;
     if (r == 0)
-        r = intake_plan(&a.prints, ctx, k->limits, now, &k->memo, &a.arena, &a.in);
+        r = intake_plan(&a.prints, ctx, &limits, &k->memo, &a.arena, &a.in);
     for (uint32_t i = 0; r == 0 && i < a.in.n_profiles; i++)
         r = put_profile(&a, &a.in.profiles[i]);
     for (int t = 0; r == 0 && t < CLICK_TABLES; t++)

@@ -76,7 +76,10 @@ static uint32_t emit_location(struct click_load *l, uint32_t entry)
     }
     n_lines = emit_lines(l->builder, named, lines);
     n = blob_attrs_emit(attrs, l->builder, list, ATTRS_MAX);
-    return builder_location(l->builder, mapping, address, lines, n_lines, list, n);
+    return builder_location(
+        l->builder,
+        &(struct builder_location){
+            .mapping = mapping, .address = address, .lines = lines, .n_lines = n_lines, .attrs = list, .n_attrs = n});
 }
 
 /* The memo of builder indices per entry of the cache, which may have grown since the last call. */
@@ -284,7 +287,13 @@ static int emit_sample(struct emitting *x, const struct click_row *row)
         l->lost++;
     if (memcmp(&row->link, &none, sizeof none) != 0)
         link = builder_link(b, &row->link);
-    builder_sample(b, stack, link, builder_attrs(b, list, n), &value, 1, &ts, row->ts != CLICK_NO_TS);
+    builder_sample(b, &(struct builder_sample){.stack = stack,
+                                               .link = link,
+                                               .attrs = builder_attrs(b, list, n),
+                                               .values = &value,
+                                               .n_values = 1,
+                                               .timestamps = &ts,
+                                               .n_timestamps = row->ts != CLICK_NO_TS});
     return builder_error(b);
 }
 
