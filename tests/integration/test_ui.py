@@ -47,8 +47,8 @@ def server(tmp_path_factory):
                                      f"  - prefix: /srv/search/\n    dir: {place}/search\n    link: vscode://file{{dir}}/{{path}}:{{line}}\n"
                                      "ui:\n  price_per_core_hour: 0.04\n  own_code: example.com\n")
     s = Server(place, "--config", str(place / "wick.yaml"))
-    s.place = place
-    for r in ui_data.requests():
+    s.place, s.sent = place, time.time_ns()
+    for r in ui_data.requests(s.sent):
         status, body = s.send(r)
         assert status == 200, body
     yield s
@@ -57,7 +57,7 @@ def server(tmp_path_factory):
 
 @pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "pages", "hostile", "states"])
 def test_suite(server, suite):
-    run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place),
+    run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place), sent=server.sent // 1_000_000,
         otlp=str(server.place / "export.otlp"))
     if suite == "explore":  # what was taken away as OTLP is OTLP, with what was looked at
         taken = profiles_pb2.ProfilesData.FromString((server.place / "export.otlp").read_bytes())

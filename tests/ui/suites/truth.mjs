@@ -82,6 +82,21 @@ export default async function (t) {
         ok(/10\.3k samples at 100 Hz/.test(await page.locator(".toolbar .total").innerText()), await page.locator(".toolbar .total").innerText());
         ok(/samples 2,500 at 100 Hz/.test(await hover(page, "price_tax")), await hover(page, "price_tax"));
     });
+    await t.check("a chart has a gap where there are no profiles", async () => {
+        await page.waitForFunction(() => document.querySelector(".chart canvas"));
+        const orange = (minutesAgo) => page.evaluate((ago) => {
+            const c = document.querySelector(".chart canvas"), over = document.querySelector(".chart .u-over"), ratio = c.width / c.clientWidth, left = over.offsetLeft, wide = over.clientWidth;
+            const x = Math.round((left + wide * (1 - ago / 120)) * ratio), {data} = c.getContext("2d").getImageData(x, 0, 1, Math.round((over.offsetTop + over.clientHeight) * ratio));
+            let n = 0;
+            for (let i = 0; i < data.length; i += 4) if (data[i + 3] > 100 && data[i] - data[i + 2] > 60) n++;
+            return n;
+        }, minutesAgo);
+        const seen = [];
+        for (let ago = 100; ago > 20; ago--) seen.push((await orange(ago)) ? ago : 0);
+        const found = seen.filter(Boolean);
+        ok(found.some((a) => a >= 66 && a <= 72) && found.some((a) => a >= 26 && a <= 32), `drawn at ${found} minutes ago`);
+        ok(!found.some((a) => a > 36 && a < 62), `between 62 and 36 minutes ago there is nothing: ${found}`);
+    });
     await t.check("program starts are folded until asked for", async () => {
         const names = () => page.evaluate(() => {
             const {tree} = document.querySelector(".flame-box").wickEngine.layout;
@@ -112,6 +127,20 @@ export default async function (t) {
         equal(await page.locator("tbody tr").count(), rows, "rows of the table");
         ok((await page.locator("tbody tr.selected").innerText()).includes("render"), "the row is marked");
         ok((await page.locator(".details-name").innerText()) === "render", "the line below the picture");
+    });
+    await t.check("Services: what keeps running above, the system's own programs folded; a deploy is at its first sample", async () => {
+        const until = Math.floor(Date.now() / 1000) - 5;
+        await page.request.post(`${t.url}/ingest?name=bash&from=${until - 10}&until=${until}&format=folded&sampleRate=100&units=samples`, {data: "main;fork 5\n", headers: {"content-type": "text/plain"}});
+        await page.goto(`${t.url}/services?from=now-2h`);
+        const row = page.locator("table.trends tbody tr", {has: page.getByRole("link", {name: "checkout", exact: true})});
+        await row.waitFor();
+        const [hours, minutes] = (await row.innerText()).match(/deployed (\d\d):(\d\d)/).slice(1).map(Number), at = new Date(t.sent - 40 * 60e3);
+        equal([hours, minutes], [at.getHours(), at.getMinutes()], "the minute of the first sample of 1.5.0");
+        equal(await page.getByRole("link", {name: "bash", exact: true}).count(), 0, "bash");
+        await page.getByRole("button", {name: /short-lived and system programs/}).click();
+        await page.getByRole("link", {name: "bash", exact: true}).waitFor();
+        await page.getByRole("searchbox", {name: "filter services"}).fill("chec");
+        await page.waitForFunction(() => [...document.querySelectorAll("table.trends tbody th")].map((e) => e.innerText).join() === "checkout");
     });
     await t.check("completion: Enter takes the suggestion", async () => {
         await page.goto(`${t.url}/explore?from=now-2h`);

@@ -31,10 +31,17 @@ export function shortVersion(v) {
 
 const buildId = /^[0-9a-f]{16,}$/i;
 
-// Whether a version that began to run was a deploy. A build id changes whenever a package of the system is updated and for
-// every tool that is compiled and run: it is one only for a program that keeps running.
-export function isDeploy({version, first, last}) {
-    return !!version && (!buildId.test(version) || (Number(last) - Number(first)) / 1e9 >= 120);
+export const isBuildId = (version) => buildId.test(version);
+
+// Whether a version that began to run was a deploy; all: the versions of all services. A build id changes with every update of
+// a package and with every tool that is compiled and run. It is a deploy only of a program that keeps running, one version
+// after the other: it lived for two minutes, the one before it ended, and no process was too short to be identified.
+const LIVED = 120e9, OVERLAP = 180e9, VERSIONS = 4;
+export function isDeploy(d, all) {
+    if (!d.version || !buildId.test(d.version)) return !!d.version;
+    const mine = all.filter((x) => x.service === d.service);
+    if (Number(d.last) - Number(d.first) < LIVED || mine.length > VERSIONS || mine.some((x) => !x.version)) return false;
+    return mine.every((x) => x === d || Number(x.first) >= Number(d.since) || Number(x.last) <= Number(d.since) + OVERLAP);
 }
 
 const runtimeGo = /^(runtime|internal|syscall|sync|reflect|type|go|vendor)([./:]|$)/;

@@ -24,7 +24,7 @@ export function complete(data, live) {
 export function bridged(values) {
     const at = values.flatMap((v, i) => (v == null ? [] : [i])), apart = at.slice(1).map((k, i) => k - at[i]).sort((a, b) => a - b);
     const usual = apart[apart.length >> 1] ?? 1;
-    if (usual < 2) return values;
+    if (usual < 2 || at.length < 4 || usual > values.length / 6) return values; // not known, or not regular
     const out = values.slice();
     for (let k = 1; k < at.length; k++) if (at[k] - at[k - 1] <= usual * 1.5) out.fill(undefined, at[k - 1] + 1, at[k]);
     return out;

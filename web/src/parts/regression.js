@@ -6,7 +6,7 @@ import {useEffect, useMemo, useRef, useState} from "preact/hooks";
 import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {diffColor, textColor, themeOf} from "../lib/color.js";
 import {changeText, comparison} from "../lib/diff.js";
-import {shortName, shortVersion} from "../lib/names.js";
+import {isBuildId, isDeploy, shortName, shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {seconds, settledNow} from "../lib/time.js";
 import {colored} from "../lib/syntax.js";
@@ -18,11 +18,11 @@ import {shape} from "./flamepane.js";
 
 const ROWS = 6, EARLIER = 3600e9;
 
-// The latest versions that were deployed in a list of `deploys`, newest first: [{now, before}].
-export function deploysOf(list, isDeploy) {
-    return list.filter((d) => d.latest && d.deployed && isDeploy(d)).map((now) => ({now,
+// The latest versions that were deployed in a list of `deploys`: those with names first, then newest first: [{now, before}].
+export function deploysOf(list) {
+    return list.filter((d) => d.latest && d.deployed && isDeploy(d, list)).map((now) => ({now,
         before: list.filter((d) => d.service === now.service && d !== now && d.version && Number(d.first) < Number(now.since)).sort((a, b) => Number(b.last) - Number(a.last))[0]}))
-        .filter((d) => d.before).sort((a, b) => Number(b.now.since) - Number(a.now.since));
+        .filter((d) => d.before).sort((a, b) => isBuildId(a.now.version) - isBuildId(b.now.version) || Number(b.now.since) - Number(a.now.since));
 }
 
 // Both sides of a deploy: the new version since its first sample, the old one for an hour before.
@@ -91,6 +91,13 @@ function CopyButton({label, act}) {
 
 const verdictWords = {worse: "worse", better: "better", same: "no change", "not enough data": "not enough data yet"};
 
+// "json_encode +3.1 points, sort −1.2 points": the functions that changed by more than chance.
+function verdictRows(v) {
+    const rows = (v.drift ?? []).filter((r) => r.significant).slice(0, 3);
+    if (rows.length) return ": " + rows.map((r) => `${shortName(r.function)} ${r.points > 0 ? "+" : "−"}${Math.abs(r.points).toFixed(1)} points`).join(", ");
+    return isFinite(v.minimum_detectable_points) && v.minimum_detectable_points < 100 ? `; changes of ${v.minimum_detectable_points.toFixed(1)} points or more would be seen` : "";
+}
+
 export function RegressionCard({deploy, status}) {
     const card = useRef(), {now, before} = deploy;
     const q = useMemo(() => sidesOf(deploy), [now.version, now.since, now.service]);
@@ -110,9 +117,10 @@ export function RegressionCard({deploy, status}) {
     const main = !x.significant ? `uses as much CPU as ${shortVersion(before.version)}` : times >= 1.5 ? `uses ${times.toFixed(1)}× the CPU` : `uses ${percent(Math.abs(x.ratio), 0)} ${sign} CPU`;
     const sentence = `${now.service} ${shortVersion(now.version)} ${main} since ${at}`;
     return html`<article class="panel regression" ref=${card}>
-        <h2>${name} ${x.significant ? html`<b class=${sign}>${main}</b>` : main} <span class="muted">since ${at}</span>${verdict?.verdict && html` <span class=${"badge " + (verdict.verdict === "worse" ? "more" : verdict.verdict === "better" ? "less" : "")} title=${verdict.sentence}>${verdictWords[verdict.verdict] ?? verdict.verdict}</span>`}</h2>
+        <h2>${name} ${x.significant ? html`<b class=${sign}>${main}</b>` : main} <span class="muted">since ${at}</span></h2>
         <p class="num">${rate(whole[0], "nanoseconds", "cpu", cover.base)} → ${rate(whole[1], "nanoseconds", "cpu", cover.ns)} (${changeText(x)})${f ? html`; ${isFinite(f.share) && f.share <= 1.5 ? `${percent(Math.min(1, f.share), 0)} of it is ` : "most of it is "}
             <a class="fn" title=${f.name} href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "sandwich", fn: f.name})}>${shortName(f.name)}</a><${Line} q=${q} name=${f.name} />` : ""}${money ? html`; about ${money} ${sign}` : ""}</p>
+        ${verdict?.verdict ? html`<p class="verdict muted" title=${verdict.sentence}>Per ${verdict.normalised === "request" ? "request" : "CPU second"}: <b class=${{worse: "more", better: "less"}[verdict.verdict] ?? ""}>${verdictWords[verdict.verdict] ?? verdict.verdict}</b>${verdictRows(verdict)}</p>` : ""}
         <div class="minis"><${MiniFlame} tree=${tree} column=${0} diff=${diff} label=${`before: ${shortVersion(before.version)}`} /><${MiniFlame} tree=${tree} column=${1} diff=${diff} label=${`now: ${shortVersion(now.version)}`} /></div>
         <p class="actions"><a class="button small main" href=${link}>Compare</a> <${CopyButton} label="Copy link" act=${() => navigator.clipboard.writeText(new URL(link, location.href).href)} /> <${CopyButton} label="Copy image" act=${() => copyPicture(card.current, sentence)} /></p></article>`;
 }

@@ -4,10 +4,11 @@
 import dagre from "@dagrejs/dagre";
 import {html} from "htm/preact";
 import {useEffect, useMemo, useRef} from "preact/hooks";
-import {painter, themeOf} from "../lib/color.js";
+import {oklch, painter, themeOf} from "../lib/color.js";
 import {shortName} from "../lib/names.js";
 import {amount, percent} from "../lib/units.js";
 import {patch} from "../lib/url.js";
+import {shape} from "../parts/flamepane.js";
 import {Choice} from "../parts/menu.js";
 
 // Weights per function and per call; a function that is twice on a path counts once.
@@ -81,7 +82,7 @@ function place(graph, tree) {
         const chars = Math.max(...n.lines.map((l) => l.length), 14);
         g.setNode(String(n.g), {width: chars * n.size * 0.56 + 20, height: (n.lines.length + 1) * n.size * 1.3 + 12});
     }
-    for (const c of graph.calls) g.setEdge(String(c.a), String(c.b), {weight: Math.max(1, Math.round((c.w / graph.whole) * 40))});
+    for (const c of graph.calls) g.setEdge(String(c.a), String(c.b), {minlen: 1, weight: Math.max(1, Math.round((c.w / graph.whole) * 40))});
     dagre.layout(g);
     return g;
 }
@@ -93,7 +94,14 @@ function split(name) {
     return parts.length > 3 ? [...parts.slice(0, 2), cut(parts.slice(2).join(""), 24)] : parts;
 }
 
-export function CallGraph({tree, params, ns}) {
+// Boxes are the warmer, the more of the total is their own.
+function heat(share, theme) {
+    const k = Math.min(1, Math.sqrt(Math.max(0, share) * 1.6));
+    return theme === "dark" ? oklch(0.27 + 0.2 * k, 0.006 + 0.11 * k, 50) : oklch(0.97 - 0.19 * k, 0.004 + 0.115 * k, 60);
+}
+
+export function CallGraph({tree: whole, params}) {
+    const tree = useMemo(() => shape(whole, params), [whole, params.mine, params.rec, params.frames]);
     const limit = Number(params.boxes) || 60;
     const theme = themeOf();
     const svg = useRef();
@@ -101,17 +109,23 @@ export function CallGraph({tree, params, ns}) {
         const graph = graphOf(tree, limit);
         return {graph, g: place(graph, tree)};
     }, [tree, limit]);
-    const paint = useMemo(() => painter(tree, params.color || "package", theme), [tree, params.color, theme]);
+    const paint = useMemo(() => (params.color ? painter(tree, params.color, theme) : null), [tree, params.color, theme]);
     usePanZoom(svg, made.g.graph());
     const {graph, g} = made;
     const line = (points) => "M" + points.map((p) => `${p.x.toFixed(1)},${p.y.toFixed(1)}`).join(" L");
     return html`<div class="graph"><div class="graph-bar"><${Choice} label="boxes" value=${String(limit)} options=${[["30", "30"], ["60", "60"], ["120", "120"]]} onPick=${(v) => patch({boxes: v === "60" ? "" : v})} />
-            <span class="muted">functions${graph.left > 0 ? `; ${graph.left} smaller ones are left out` : ""}. Size is self, arrows are calls. Drag moves, wheel zooms.</span></div>
+            <span class="muted">functions${graph.left > 0 ? `; ${graph.left} smaller ones are left out` : ""}. Warm boxes take time themselves, arrows are calls with their share. Drag moves, wheel zooms.</span></div>
         <svg ref=${svg} class="graph-svg" role="group" aria-label=${`Call graph of ${graph.nodes.length} functions`} tabindex="0">
             <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" class="edge-tip"/></marker></defs>
             ${graph.calls.map((c) => html`<path key=${c.a + ">" + c.b} class="edge" marker-end="url(#tip)" d=${line(g.edge(String(c.a), String(c.b)).points)} stroke-width=${(0.8 + 5 * (c.w / graph.whole)).toFixed(2)}><title>${shortName(name(graph, c.a))} → ${shortName(name(graph, c.b))}: ${percent(c.w / graph.whole)}</title></path>`)}
-            ${graph.nodes.map((n) => html`<${GraphBox} key=${n.g} n=${n} at=${g.node(String(n.g))} tree=${tree} whole=${graph.whole} fill=${paint(n.frame)} />`)}
+            ${graph.calls.filter((c) => c.w / graph.whole >= 0.05).map((c) => html`<${EdgeWeight} key=${c.a + "=" + c.b} points=${g.edge(String(c.a), String(c.b)).points} text=${percent(c.w / graph.whole, 0)} />`)}
+            ${graph.nodes.map((n) => html`<${GraphBox} key=${n.g} n=${n} at=${g.node(String(n.g))} tree=${tree} whole=${graph.whole} fill=${paint ? paint(n.frame) : heat(n.self / graph.whole, theme)} />`)}
         </svg></div>`;
+}
+
+function EdgeWeight({points, text}) {
+    const at = points[points.length >> 1];
+    return html`<text class="edge-weight" x=${(at.x + 4).toFixed(1)} y=${at.y.toFixed(1)} font-size="10">${text}</text>`;
 }
 
 const name = (graph, g) => graph.nodes.find((n) => n.g === g).name;
@@ -132,11 +146,11 @@ function usePanZoom(ref, size) {
         const svg = ref.current;
         let v = {x: 0, y: 0, w: Math.max(size.width, 200), h: Math.max(size.height, 200)};
         const set = () => svg.setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`);
-        // Start at a readable size: fit the width, or as much of it as keeps letters at about their normal size.
+        // The whole graph fits into the picture, as long as letters can be read; otherwise its top, where it begins.
         const r = svg.getBoundingClientRect();
-        const scale = Math.max(Math.min(r.width / v.w, 1), 0.45);
+        const scale = Math.max(Math.min(r.width / v.w, r.height / v.h, 1.3), 0.4);
         const w = r.width / scale, h = r.height / scale;
-        v = {x: (v.w - w) / 2, y: 0, w, h};
+        v = {x: (v.w - w) / 2, y: h > v.h ? (v.h - h) / 2 : 0, w, h};
         set();
         const wheel = (e) => {
             e.preventDefault();

@@ -122,7 +122,7 @@ function Series({p, q, range}) {
 function useDeploys(q, range) {
     const service = valueOf(q.query, "service.name");
     const data = useData(service ? apiUrl("deploys", {query: q.query, from: range.from, to: range.to}) : null).data;
-    return useMemo(() => (data?.deploys ?? []).filter((d) => d.deployed && isDeploy(d)).slice(-6).map((d) => ({at: Number(d.since) / 1e6, label: shortVersion(d.version)})), [data]);
+    return useMemo(() => (data?.deploys ?? []).filter((d, _, all) => d.deployed && isDeploy(d, all)).slice(-6).map((d) => ({at: Number(d.since) / 1e6, label: shortVersion(d.version)})), [data]);
 }
 
 const sum = (a) => a.reduce((x, y) => x + y, 0);
@@ -140,7 +140,7 @@ function Pane({p, q, range, view}) {
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} />
             <${Filters} params=${p} />
             ${p.profile && html`<span class="chip"><span>one profile <b>${p.profile.slice(0, 8)}</b></span><button aria-label="all profiles" onClick=${() => patch({profile: ""})}>×</button></span>`}
-            ${needTree && t ? html`<span class="num total fill" title=${coverTitle(cover)}><${Total} t=${t} cover=${cover} status=${status} /></span>` : html`<span class="grow"></span>`}
+            ${needTree ? html`<span class="num total fill" title=${coverTitle(cover)}>${t && html`<${Total} t=${t} cover=${cover} status=${status} />`}</span>` : html`<span class="grow"></span>`}
             ${explains && view === "flame" && html`<button aria-pressed=${String(explaining)} title="What stands out in this selection" onClick=${() => patch({explain: explaining ? "" : "1"})}>Explain</button>`}
             ${needTree && view !== "graph" && html`<${DrawOptions} params=${p} />`}
         </div>

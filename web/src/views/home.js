@@ -3,7 +3,6 @@
 // received; a file's flame graph under `wick pprof -http`.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
-import {isDeploy} from "../lib/names.js";
 import {useStatus} from "../parts/shell.js";
 import {deploysOf, RegressionCard} from "../parts/regression.js";
 import {Failed, Loading} from "../parts/states.js";
@@ -27,7 +26,7 @@ export function Home() {
     if (services.error && !services.data) return html`<${Failed} error=${services.error} reload=${services.reload} />`;
     if (!services.data || !(deploys.data || deploys.error) || !(alerts.data || alerts.error)) return html`<${Loading} what="services" />`;
     if (!services.data.length) return html`<${Start} />`;
-    const cards = deploysOf(deploys.data?.deploys ?? [], isDeploy).slice(0, CARDS);
+    const cards = deploysOf(deploys.data?.deploys ?? []).slice(0, CARDS);
     const firing = (alerts.data?.alerts ?? []).filter((a) => a.state === "firing");
     return html`${firing.length ? html`<section class="panel firing" aria-label="alerts"><h2>Firing <a class="small-link" href=${href("alerts")}>all alerts</a></h2><${AlertList} alerts=${firing.slice(0, 5)} /></section>` : ""}
         ${cards.length ? html`<section class="regressions" aria-label="latest deploys">${cards.map((d) => html`<${RegressionCard} key=${d.now.service + d.now.version + d.now.since} deploy=${d} status=${status.data} />`)}</section>` : ""}

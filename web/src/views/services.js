@@ -5,7 +5,7 @@ import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {changeText, comparison, modeOf} from "../lib/diff.js";
-import {isDeploy, shortName, shortVersion} from "../lib/names.js";
+import {isBuildId, isDeploy, shortName, shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {rangeOf, seconds, settledNow, timeProblem} from "../lib/time.js";
 import {amount, clock, cost, digitsOf, percent, perStep, rate, samplesOf} from "../lib/units.js";
@@ -37,14 +37,14 @@ function byService(data, live) {
 // Programs of the system and shells, whatever else is known about them.
 const system = /^(kernel$|kworker|ksoftirqd|kcompactd|kswapd|rcu_|migration|systemd(-\w+)?$|init$|dbus-(daemon|broker)|sshd?$|cron$|agetty|login$|bash$|sh$|dash$|zsh$|sudo$|apt(-get)?$|dpkg|ps$|ls$|grep$|sed$|awk$|cat$|find$|git$|make$|ninja$|cc1(plus)?$|gcc$|g\+\+$|as$|ld$|clang|rg$|top$|udevd|polkitd|rsyslogd|unknown_service$)/;
 
-// A service is what keeps running: seen in a good part of the time that any program was seen. What an SDK, a container or a
+// A service is what keeps running: seen for at least half of the time that any program was seen. What an SDK, a container or a
 // pod has given a version that is not a build id is one in any case.
 function isService(name, cpu, deploys, steps) {
     if (system.test(name)) return false;
-    if (deploys?.some((d) => d.version && !/^[0-9a-f]{16,}$/i.test(d.version))) return true;
+    if (deploys?.some((d) => d.version && !isBuildId(d.version))) return true;
     if (!cpu) return true; // no CPU time: somebody sends another type on purpose
-    const lived = (deploys ?? []).some((d) => (Number(d.last) - Number(d.first)) / 1e9 >= 120);
-    return lived || steps < 4 || cpu.seen >= Math.max(2, steps / 4);
+    if (deploys?.some((d) => !d.version) && deploys.some((d) => d.version)) return false; // some of its processes were too short to be identified
+    return cpu.seen >= Math.max(1, steps / 2);
 }
 
 function Trend({type, of, unit}) {
@@ -60,7 +60,7 @@ function Versions({list, name, range}) {
     if (!last) return html`<span class="muted">–</span>`;
     const prev = list.filter((d) => d !== last && d.version && Number(d.first) < Number(last.since)).sort((a, b) => Number(b.last) - Number(a.last))[0];
     const at = Number(last.since) / 1e6, ends = {from: seconds(range.fromMs), to: seconds(range.live ? settledNow() : range.toMs)};
-    const link = prev && last.deployed && isDeploy(last) && href("compare", {query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: last.version}),
+    const link = prev && last.deployed && isDeploy(last, list) && href("compare", {query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: last.version}),
         base_query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: prev.version}), ...ends, base_from: ends.from, base_to: ends.to});
     return html`<span><span class="badge" title=${last.version}>${shortVersion(last.version)}</span> ${link ? html`<a class="small-link" title=${`${shortVersion(prev.version)} → ${shortVersion(last.version)}, since ${clock(at)}: compare the two`} href=${link}>${Number(last.first) < Number(last.since) ? "back" : "deployed"} ${clock(at, {seconds: false})}</a>` : ""}</span>`;
 }
