@@ -188,29 +188,6 @@ static double mean(const double *v, uint32_t n)
     return sum / n;
 }
 
-static double variance(const double *v, uint32_t n)
-{
-    double m = mean(v, n), sum = 0;
-
-    for (uint32_t i = 0; i < n; i++)
-        sum += (v[i] - m) * (v[i] - m);
-    return sum / (n - 1);
-}
-
-double diff_welch(const double *a, uint32_t n, const double *b, uint32_t m)
-{
-    double x, y, d;
-
-    if (n < 2 || m < 2)
-        return NAN;
-    x = variance(a, n) / n;
-    y = variance(b, m) / m;
-    d = fabs(mean(a, n) - mean(b, m));
-    if (x + y <= 0)
-        return d > 0 ? 0 : 1;
-    return drift_t_p(d / sqrt(x + y), (x + y) * (x + y) / (x * x / (n - 1) + y * y / (m - 1)));
-}
-
 static bool holds(const struct diff_gate *g)
 {
     bool over = g->compare[0] == '>';
@@ -259,7 +236,7 @@ int diff_gate_run(struct diff_gate *g, const struct diff_input *in, double alpha
     g->value = !g->change ? g->now : g->now - g->before;
     if (g->change && g->measure == DIFF_PERCENT)
         g->value = g->before > 0 ? 100 * (g->now / g->before - 1) : g->now > 0 ? INFINITY : 0;
-    g->p = g->change ? diff_welch(old, in->sides[0].n, new, in->sides[1].n) : NAN;
+    g->p = g->change ? drift_welch(old, in->sides[0].n, new, in->sides[1].n) : NAN;
     g->failed = holds(g) && (isnan(g->p) || g->p < alpha);
     return 0;
 }

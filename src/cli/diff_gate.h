@@ -42,7 +42,4 @@ void diff_gate_done(struct diff_gate *g);
 /* Evaluates it. -EINVAL if the profiles lack what it needs (durations for cores). */
 int diff_gate_run(struct diff_gate *g, const struct diff_input *in, double alpha, struct err *e);
 
-/* Welch's test of two lists of numbers: the two-sided p; NAN if one of them has fewer than two. */
-double diff_welch(const double *a, uint32_t n, const double *b, uint32_t m);
-
 #endif

@@ -29,6 +29,7 @@ static int read_ask(struct answer_request *c, struct drift_ask *ret, struct err 
         return err_set(e, -EINVAL, "share: '%.*s' is not total or self", STR_FMT(share));
     ret->limit = (uint32_t) MIN(n, (uint64_t) 10000);
     ret->self = str_is(share, "self");
+    ret->spans = c->spans;
     return 0;
 }
 
@@ -100,6 +101,8 @@ static void put_drift(struct buf *out, bool *first, const struct drift_answer *d
     json_put_u64(out, d->instances);
     json_put_key(out, first, "windows");
     json_put_u64(out, d->windows);
+    if (d->traffic_points > 0)
+        put_number(out, first, "traffic_points", d->traffic_points);
     json_put_key(out, first, "coverage");
     buf_printf(out, "[%lld,%lld]", (long long) d->covered_ns[0], (long long) d->covered_ns[1]);
     json_put_key(out, first, "cores");
@@ -246,6 +249,7 @@ static void put_verdict(struct buf *out, const struct verdict_answer *v)
 int answer_run_verdict(struct answer_request *c, struct buf *out, struct err *e)
 {
     struct verdict_ask ask = {.tenant = c->tenant,
+                              .spans = c->spans,
                               .version = param(c, "version"),
                               .type = param(c, "type"),
                               .from = param(c, "from"),

@@ -16,12 +16,15 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "query/drift_traffic.h"
 #include "query/query_names.h"
 #include "store/store_cube.h"
 
 enum { WINDOWS_NOW = 48, WINDOWS_BASE = 96, ROWS_MAX = 2000, ROWS_DEFAULT = 100, NO_ROW = UINT32_MAX };
 static const int64_t DETAIL_MAX = 7200 * NS_PER_S, WIDTH_MIN = 10 * NS_PER_S, WIDTH_USUAL = 60 * NS_PER_S,
                      SUMS_NS = 300 * NS_PER_S;
+
+#define TRAFFIC_FACTOR 1.5
 
 /* A function, by its name; a row also exists for everything without a name. */
 struct drift_name {
@@ -427,6 +430,24 @@ static int make_rows(struct drifting *x, const struct drift_test *t, struct drif
     return ret->arena.failed ? -ENOMEM : 0;
 }
 
+/* Takes back what a changed mix of requests could explain. It is looked at only if something is significant. */
+static int discount_traffic(const struct drifting *x, const struct query *q, struct drift_answer *a, struct err *e)
+{
+    double explained;
+    int r = a->significant && x->ask->spans ? drift_traffic(x->ask->spans, q, &a->traffic_points, e) : 0;
+
+    if (r < 0 || a->traffic_points <= 0)
+        return r;
+    explained = TRAFFIC_FACTOR * a->traffic_points;
+    a->minimum_detectable_points = fmin(100, a->minimum_detectable_points + explained);
+    for (uint32_t i = 0; i < a->n; i++)
+        if (a->rows[i].significant && fabs(a->rows[i].points) - explained < x->ask->min_points / 2) {
+            a->rows[i].significant = false;
+            a->significant--;
+        }
+    return 0;
+}
+
 /* The value that one sample stands for; 0 if it is not known. */
 static double sample_value(const struct drift_answer *a, const struct store_notes *n)
 {
@@ -511,6 +532,8 @@ int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, s
     }
     if (r == 0)
         r = test_all(&x, notes, ret);
+    if (r == 0)
+        r = discount_traffic(&x, q, ret, e);
     q->q.notes = before;
     if (r < 0)
         drift_answer_done(ret);

@@ -6,7 +6,8 @@
  *
  * Shares do not depend on the sampling rate, on the load, or on how much of the time was covered. Frames without a name
  * are not tested, and a function that grows by no more than what was without a name before (or the reverse) is not
- * significant: the arrival of symbols is no drift.
+ * significant: the arrival of symbols is no drift. Where spans are known and the mix of requests has changed, a drift must
+ * exceed by min_points / 2 what that could explain: half as many points again as requests have moved.
  */
 #ifndef QUERY_DRIFT_H
 #define QUERY_DRIFT_H
@@ -14,11 +15,14 @@
 #include "query/drift_stats.h"
 #include "query/query.h"
 
+struct span_index;
+
 struct drift_ask {
-    double min_points; /* the smallest drift to report, in percentage points; 0 = DRIFT_MIN_POINTS */
-    double alpha;      /* of the corrected p; 0 = DRIFT_ALPHA */
-    bool self;         /* shares of self values instead of totals */
-    uint32_t limit;    /* rows of the answer; 0 = 100 */
+    double min_points;        /* the smallest drift to report, in percentage points; 0 = DRIFT_MIN_POINTS */
+    double alpha;             /* of the corrected p; 0 = DRIFT_ALPHA */
+    bool self;                /* shares of self values instead of totals */
+    uint32_t limit;           /* rows of the answer; 0 = 100 */
+    struct span_index *spans; /* of the requests, whose mix may have changed; may be NULL */
 };
 
 struct drift_row {
@@ -42,9 +46,10 @@ struct drift_answer {
     uint32_t windows;   /* with data, of both sides */
     uint32_t significant;
     int64_t covered_ns[2];
-    double whole[2];    /* value of everything */
-    double cores[2];    /* whole per covered second, as in drift_row */
-    double cost_change; /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
+    double whole[2];       /* value of everything */
+    double cores[2];       /* whole per covered second, as in drift_row */
+    double traffic_points; /* requests that moved to spans of other names; 0 if that was not looked at */
+    double cost_change;    /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
     struct str type, unit;
 };
 

@@ -90,6 +90,31 @@ double drift_t_quantile(double p, double freedom)
     return high;
 }
 
+/* The mean of n numbers, and the variance of that mean. */
+static double mean_of(const double *v, uint32_t n, double *ret_variance)
+{
+    double mean = 0, sum = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        mean += v[i] / n;
+    for (uint32_t i = 0; i < n; i++)
+        sum += (v[i] - mean) * (v[i] - mean);
+    *ret_variance = sum / (n - 1) / n;
+    return mean;
+}
+
+double drift_welch(const double *a, uint32_t n, const double *b, uint32_t m)
+{
+    double x, y, d;
+
+    if (n < 2 || m < 2)
+        return NAN;
+    d = fabs(mean_of(a, n, &x) - mean_of(b, m, &y));
+    if (x + y <= 0)
+        return d > 0 ? 0 : 1;
+    return drift_t_p(d / sqrt(x + y), (x + y) * (x + y) / (x * x / (n - 1) + y * y / (m - 1)));
+}
+
 /* --- the design: what is the same for every function --- */
 
 struct drift_window {

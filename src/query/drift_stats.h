@@ -70,6 +70,9 @@ struct drift_summary {
 int drift_run(const struct drift_data *d, const double *const *values, uint32_t n, struct drift_test *ret,
               struct drift_summary *ret_summary);
 
+/* Welch's test of two lists of independent numbers: the two-sided p; NAN if one of them has fewer than two. */
+double drift_welch(const double *a, uint32_t n, const double *b, uint32_t m);
+
 /* Student's t: the two-sided p of |t|, and the t whose two-sided p is this one. freedom > 0. */
 double drift_t_p(double t, double freedom);
 double drift_t_quantile(double p, double freedom);

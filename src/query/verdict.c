@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "query/verdict_requests.h"
 
 enum { RUNS_MAX = 4096, CAUSE_TEXT = 160 };
 static const int64_t STEP_COARSE = 300 * NS_PER_S, SIDE_MAX = 3600 * NS_PER_S, SIDE_MIN = 600 * NS_PER_S,
@@ -229,7 +230,8 @@ static int compare(struct judging *x, struct err *e)
     struct verdict_answer *v = x->out;
     struct arena *a = &v->arena;
     struct query_params p = params_of(x);
-    struct drift_ask ask = {.min_points = x->ask->min_points, .self = x->ask->self, .limit = x->ask->limit};
+    struct drift_ask ask = {
+        .min_points = x->ask->min_points, .self = x->ask->self, .limit = x->ask->limit, .spans = x->ask->spans};
     char *new = verdict_selector(a, x->ask->type, v->service, v->version);
     char *old = verdict_selector(a, x->ask->type, v->service, v->previous);
     _cleanup_(query_freep) struct query *q = NULL;
@@ -359,7 +361,7 @@ static int run_verdict(struct judging *x, struct err *e)
     if (r == -ENODATA)
         return 0;
     v->cost_change = v->drift.cost_change;
-    return r;
+    return r < 0 ? r : verdict_requests(x->store, x->ask, v, e);
 }
 
 int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct store_notes *notes,

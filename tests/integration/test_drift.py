@@ -185,6 +185,46 @@ def test_not_enough(server):
     assert p.returncode == 1 and "service is required" in p.stderr
 
 
+# --- with traces ---
+
+def requests(server, service, start, minutes, of, version="1.0"):
+    """of: {name of a span: requests a minute}. Each takes 10 ms."""
+    spans = [{"traceId": "%032x" % (start + k * 1000 + i + 1), "spanId": "%016x" % (start + k * 1000 + i + 1), "name": name, "kind": 2,
+              "startTimeUnixNano": str(start + k * MINUTE + i * 50_000_000), "endTimeUnixNano": str(start + k * MINUTE + i * 50_000_000 + 10_000_000)}
+             for k in range(minutes) for i, name in enumerate(n for n, count in of.items() for _ in range(count))]
+    resource = {"attributes": [{"key": "service.name", "value": {"stringValue": service}}, {"key": "service.version", "value": {"stringValue": version}}]}
+    body = {"resourceSpans": [{"resource": resource, "scopeSpans": [{"spans": spans}]}]}
+    status, answer = server.get("/v1/traces", data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}, base=server.http)
+    assert status == 200, answer
+
+
+def test_per_request(server):
+    """The new version does the same work for half of the requests: worse, although only the cost per request tells. 14 minutes are compared."""
+    start = minute_ago(60)
+    send(server, "asked", start, 15, shares(), instances=2, version="1")
+    send(server, "asked", start + 15 * MINUTE, 15, shares(), instances=2, version="2")
+    requests(server, "asked", start, 15, {"GET /": 60}, "1")
+    requests(server, "asked", start + 15 * MINUTE, 15, {"GET /": 30}, "2")
+    answer = query(server, "verdict", "asked")
+    assert answer["verdict"] == "worse" and answer["normalised"] == "request", answer["sentence"]
+    assert abs(answer["cost_change"] - 1) < 0.15 and answer["requests"][0] == 840 and answer["cost_p"] < 0.01
+    assert "a request costs +" in answer["sentence"]
+
+
+def test_traffic_mix(server):
+    """A fifth of the requests moves to an endpoint that encodes more: the functions did not change."""
+    start = minute_ago(60)
+    send(server, "mix", start, 30, shares())
+    send(server, "mix", start + 30 * MINUTE, 10, shares(encode=0.2))
+    selector = 'cpu{service.name="mix"}'
+    assert "encode" in significant(query(server, "drift", selector, *ranges(start, 30, 10)))
+    requests(server, "mix", start, 30, {"GET /page": 45, "GET /export": 5})
+    requests(server, "mix", start + 30 * MINUTE, 10, {"GET /page": 35, "GET /export": 15})
+    answer = query(server, "drift", selector, *ranges(start, 30, 10))
+    assert significant(answer) == {} and abs(answer["traffic_points"] - 20) < 1
+    assert answer["minimum_detectable_points"] > 30
+
+
 # --- findings and trends ---
 
 def stacks(server, service, of, minutes=3, kind="cpu", unit="nanoseconds", at=30, version="1"):
