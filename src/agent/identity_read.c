@@ -442,11 +442,10 @@ static void read_host_files(struct proc_reader *r, struct buf *b)
 
 enum { CACHE_S = 60 };
 
-/* Copies into the cache what was just read: attributes from `first` on. */
-static void remember_host(struct identity_cache *c, const struct identity_attrs *a, uint32_t first)
+static void remember_host(struct identity_cache *c, const struct identity_attrs *a)
 {
     c->n_host = 0;
-    for (uint32_t i = first; i < a->n && c->n_host < ARRAY_SIZE(c->host); i++) {
+    for (uint32_t i = 0; i < a->n && c->n_host < ARRAY_SIZE(c->host); i++) {
         struct kv *to = &c->host[c->n_host];
 
         *to = a->v[i];
@@ -459,23 +458,40 @@ static void remember_host(struct identity_cache *c, const struct identity_attrs 
     }
 }
 
+/* Into attributes of its own: a process may name the host itself, in its context or its environment, and the cache is for
+ * all processes. */
+static void refresh_host(struct proc_reader *r, struct buf *b)
+{
+    struct identity_cache *c = r->s->cache;
+    struct identity_attrs *host = mem_zalloc(sizeof *host);
+    struct proc_reader own = {.s = r->s, .a = host, .dir = -1};
+
+    if (!host) {
+        r->err = -ENOMEM;
+        return;
+    }
+    arena_init(&host->arena, MEMORY_MAX);
+    read_host_files(&own, b);
+    arena_done(&c->arena);
+    arena_init(&c->arena, MEMORY_MAX);
+    *c = (struct identity_cache){.arena = c->arena, .text = c->text, .until_ns = clock_mono() + CACHE_S * NS_PER_S};
+    if (own.err < 0)
+        c->until_ns = 0;
+    remember_host(c, host);
+    identity_attrs_done(host);
+    mem_free(host);
+}
+
 static void read_host(struct proc_reader *r, struct buf *b)
 {
     struct identity_cache *c = r->s->cache;
-    uint32_t first = r->a->n;
 
     if (!c) {
         read_host_files(r, b);
         return;
     }
-    if (clock_mono() >= c->until_ns) {
-        arena_done(&c->arena);
-        arena_init(&c->arena, MEMORY_MAX);
-        *c = (struct identity_cache){.arena = c->arena, .text = c->text, .until_ns = clock_mono() + CACHE_S * NS_PER_S};
-        read_host_files(r, b);
-        remember_host(c, r->a, first);
-        return;
-    }
+    if (clock_mono() >= c->until_ns)
+        refresh_host(r, b);
     for (uint32_t i = 0; i < c->n_host; i++)
         put_value(r, c->host[i].key, c->host[i].value);
 }

@@ -183,6 +183,32 @@ static void test_sources(void)
     identity_attrs_done(&a);
 }
 
+/* What is remembered for all processes of the host is not what the first of them says of itself. */
+static void test_host_is_remembered(void)
+{
+    static struct identity_cache cache;
+    char proc[128], root[128];
+    struct identity_source s = {.proc = proc, .root = root, .pid = 7, .cache = &cache};
+    struct identity_attrs a;
+
+    snprintf(proc, sizeof proc, "%s/proc", tree);
+    snprintf(root, sizeof root, "%s/root", tree);
+    FILE_TEXT("proc/7/environ", "OTEL_RESOURCE_ATTRIBUTES=host.name=elsewhere,os.name=x\0");
+    ok(identity_read(&s, &a) == 0);
+    eq_str(get(&a, "host.name"), STR("elsewhere"));
+    eq_str(get(&a, "host.id"), STR("abcdef"));
+    identity_attrs_done(&a);
+    FILE_TEXT("proc/7/environ", "A=1\0");
+    for (int i = 0; i < 2; i++) {
+        ok(identity_read(&s, &a) == 0);
+        eq_str(get(&a, "host.name"), STR("box7"));
+        eq_str(get(&a, "os.name"), STR("Debian GNU/Linux"));
+        identity_attrs_done(&a);
+    }
+    arena_done(&cache.arena);
+    buf_done(&cache.text);
+}
+
 /* In the middle of exec the kernel shows no command line and no environment; a moment later only the latter is missing. */
 static void test_in_exec(void)
 {
@@ -500,6 +526,7 @@ int main(void)
     tap_run(test_container_files);
     tap_run(test_sources);
     tap_torture_lax(torture, "an identity has what could be read");
+    tap_run(test_host_is_remembered);
     tap_run(test_in_exec);
     tap_run(test_container);
     tap_run(test_rules);
