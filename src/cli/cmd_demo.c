@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick demo: a server that keeps its profiles in memory, three services under `wick run`, and halfway through a deploy
- * of one of them that is slower. Everything is a child of this process and nothing is written to disk, so nothing is
- * left over. The services are this program itself, started with --role.
+ * wick demo: a server that keeps profiles and traces in memory, three services under `wick run`, and after two fifths of
+ * the time a deploy of one of them that is slower, which the server's verdict tells. Everything is a child of this process
+ * and nothing is written to disk, so nothing is left over. The services are this program itself, started with --role.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,15 +19,21 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/macros.h"
+#include "base/printable.h"
+#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/demo_shop.h"
+#include "cli/demo_trace.h"
 #include "conf/args.h"
+#include "query/answer.h"
 
-enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30 };
+enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30, VERDICT_SECONDS = 5 };
+#define EXPORT_MS "2000"
 
 struct demo_options {
-    const char *http, *role;
+    const char *http, *role, *traces, *release;
     int64_t duration, deploy, up, down;
     bool bad, help;
 };
@@ -35,7 +41,7 @@ struct demo_options {
 static const struct arg demo_args[] = {
     {'d', "duration", ARG_DURATION, offsetof(struct demo_options, duration), "TIME", "duration (default 5m)"},
     {0, "deploy-after", ARG_DURATION, offsetof(struct demo_options, deploy), "TIME",
-     "when the slower version is deployed (default: halfway)"},
+     "when the slower version is deployed (default: after two fifths of the duration)"},
     {0, "http", ARG_STRING, offsetof(struct demo_options, http), "ADDR",
      "address of the web UI (default 127.0.0.1:4040, or the next free port)"},
     {'h', "help", ARG_FLAG, offsetof(struct demo_options, help), NULL, "show this help"},
@@ -47,6 +53,8 @@ static const struct arg role_args[] = {
     {0, "role", ARG_STRING, offsetof(struct demo_options, role), "NAME", ""},
     {0, "up", ARG_INT, offsetof(struct demo_options, up), "FD", ""},
     {0, "down", ARG_INT, offsetof(struct demo_options, down), "FD", ""},
+    {0, "traces", ARG_STRING, offsetof(struct demo_options, traces), "URL", ""},
+    {0, "release", ARG_STRING, offsetof(struct demo_options, release), "VERSION", ""},
     {0, "bad", ARG_FLAG, offsetof(struct demo_options, bad), NULL, ""},
     {0},
 };
@@ -146,9 +154,17 @@ static int start_server(struct demo *d, const char *http, struct err *e)
 static void start_service(struct demo *d, int role, const char *version, bool bad)
 {
     char up[16], down[16], attributes[64];
-    const char *argv[] = {"wick",      "run",       "-t", "cpu,heap",       "--export", d->export,
-                          "--service", roles[role], "--", "/proc/self/exe", "demo",     "--role",
-                          roles[role], "--up",      up,   "--down",         down,       bad ? "--bad" : NULL,
+    const char *argv[] = {"wick",      "run",
+                          "-t",        "cpu,wall,heap",
+                          "--export",  d->export,
+                          "--service", roles[role],
+                          "--",        "/proc/self/exe",
+                          "demo",      "--role",
+                          roles[role], "--up",
+                          up,          "--down",
+                          down,        "--traces",
+                          d->url,      "--release",
+                          version,     bad ? "--bad" : NULL,
                           NULL};
 
     snprintf(up, sizeof up, "%d", role > 0 ? d->pair[role - 1][1] : -1);
@@ -197,21 +213,93 @@ static int wait_until(struct demo *d, int64_t end, struct err *e)
     return 0;
 }
 
+static void tell_start(const struct demo *d, int64_t deploy)
+{
+    printf(
+        "Three services are running: gateway, checkout and inventory. They send profiles and traces.\n"
+        "Open the web UI in a browser:\n  %s\n"
+        "Latency of the operations, and what the slow ones do differently:\n"
+        "  %s/spans?service=checkout\n"
+        "  wick query span --service checkout --span-name 'POST /order' --slowest 5 --server %s\n"
+        "After %lld seconds a slower version of checkout is deployed. Press Ctrl-C to stop; nothing is left behind.\n",
+        d->url, d->url, d->url, (long long) (deploy / NS_PER_S));
+    fflush(stdout);
+}
+
 static void tell_deploy(const struct demo *d)
 {
-    printf("checkout 1.6.0 replaced 1.5.0 and is slower. In half a minute, see which function is to blame:\n"
-           "  %s/compare\n"
-           "  wick query top 'cpu{service.name=\"checkout\",service.version=\"1.6.0\"}' --sort delta \\\n"
-           "      --base-query 'cpu{service.name=\"checkout\",service.version=\"1.5.0\"}' --server %s\n",
-           d->url, d->url);
+    printf(
+        "checkout 1.6.0 replaced 1.5.0 and is slower. The verdict follows when there is enough data; compare yourself:\n"
+        "  %s/compare\n"
+        "  wick query top 'cpu{service.name=\"checkout\",service.version=\"1.6.0\"}' --sort delta \\\n"
+        "      --base-query 'cpu{service.name=\"checkout\",service.version=\"1.5.0\"}' --server %s\n",
+        d->url, d->url);
     fflush(stdout);
+}
+
+/* --- the verdict --- */
+
+static struct str verdict_param(void *ctx, const char *name)
+{
+    (void) ctx;
+    return strcmp(name, "service") == 0   ? STR("checkout")
+           : strcmp(name, "version") == 0 ? STR("1.6.0")
+                                          : (struct str){"", 0};
+}
+
+/* Asks the server whether the deploy made it worse; prints the answer and returns true when it knows. */
+static bool tell_verdict(const struct demo *d)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT, safe = BUF_INIT;
+    struct ask_target target = {.server = d->url};
+    struct str key, verdict = {0}, sentence = {0};
+    struct arena arena;
+    struct json j;
+    bool known = false;
+
+    arena_init(&arena, 1 << 20);
+    if (ask_question(&target, question_find(STR("verdict")), verdict_param, NULL, &out, NULL) == 0) {
+        json_init(&j, buf_str(&out), &arena);
+        json_begin_object(&j);
+        while (json_next_key(&j, &key)) {
+            if (str_is(key, "verdict"))
+                verdict = json_str(&j);
+            else if (str_is(key, "sentence"))
+                sentence = json_str(&j);
+            else
+                json_skip(&j);
+        }
+        known = !j.err && verdict.n && !str_is(verdict, "not enough data");
+    }
+    if (known) {
+        printable_put(&safe, sentence, false);
+        printf("Verdict: %.*s\n  wick query verdict --service checkout --server %s\n", STR_FMT(buf_str(&safe)), d->url);
+        fflush(stdout);
+    }
+    arena_done(&arena);
+    return known;
+}
+
+/* Waits for the end, and tells the verdict on the way. */
+static int wait_for_verdict(struct demo *d, int64_t end, struct err *e)
+{
+    bool told = false;
+    int r = 0;
+
+    while (r == 0 && clock_mono() < end) {
+        r = wait_until(d, MIN(clock_mono() + VERDICT_SECONDS * NS_PER_S, end), e);
+        if (r == 0 && !told)
+            told = tell_verdict(d);
+    }
+    return r;
 }
 
 static int play(struct demo *d, const struct demo_options *o, struct err *e)
 {
-    int64_t begin;
+    int64_t begin, deploy = o->deploy ? o->deploy : o->duration * 2 / 5;
     int r;
 
+    setenv("WICK_EXPORT_INTERVAL_MS", EXPORT_MS, 0); /* nobody wants to wait for the first flame graph */
     for (int i = 0; i < DEMO_SERVICES - 1; i++)
         if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, d->pair[i]) < 0)
             return err_set(e, -errno, "cannot create a socket: %m");
@@ -220,17 +308,14 @@ static int play(struct demo *d, const struct demo_options *o, struct err *e)
         return r;
     for (int i = 0; i < DEMO_SERVICES; i++)
         start_service(d, i, "1.5.0", false);
-    printf("Three services are running: gateway, checkout and inventory. Their profiles arrive every 10 seconds.\n"
-           "Open the web UI in a browser:\n  %s\nPress Ctrl-C to stop; nothing is left behind.\n",
-           d->url);
-    fflush(stdout);
     begin = clock_mono();
-    r = wait_until(d, begin + (o->deploy ? o->deploy : o->duration / 2), e);
+    tell_start(d, deploy);
+    r = wait_until(d, begin + deploy, e);
     if (r == 0) {
         stop_child(&d->service[DEMO_CHECKOUT]);
         start_service(d, DEMO_CHECKOUT, "1.6.0", true);
         tell_deploy(d);
-        r = wait_until(d, begin + o->duration, e);
+        r = wait_for_verdict(d, begin + o->duration, e);
     }
     return r == -ECANCELED ? 0 : r;
 }
@@ -245,6 +330,8 @@ static int run_role(int argc, char **argv)
         return EXIT_USAGE;
     for (int i = 0; i < DEMO_SERVICES; i++)
         if (strcmp(o.role, roles[i]) == 0) {
+            if (o.traces)
+                demo_trace_start(o.traces, o.role, o.release ? o.release : "");
             demo_shop_run((enum demo_role) i, &(struct demo_links){(int) o.up, (int) o.down}, o.bad);
             return EXIT_DONE;
         }
@@ -269,9 +356,10 @@ static int demo_run(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (o.help) {
-        fputs("usage: wick demo [-d TIME]\n\nRuns three services and a server that keeps their profiles in memory; "
-              "halfway through, a slower version of one is deployed.\n\n",
-              stdout);
+        fputs(
+            "usage: wick demo [-d TIME]\n\nRuns three services and a server that keeps their profiles and traces in memory. "
+            "After two\nfifths of the time a slower version of one is deployed, and the server's verdict tells why.\n\n",
+            stdout);
         args_help(demo_args, stdout);
         return EXIT_DONE;
     }

@@ -17,13 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/mem.h"
+#include "cli/demo_trace.h"
 
 #define STEP __attribute__((noinline, noclone))
 
-enum { ITEMS = 24, RULES = 400, SHELVES = 3000, PAUSE_MS = 5 };
+enum { ITEMS = 24, RULES = 400, SHELVES = 3000, PAUSE_MS = 5, GIFT_CARDS_ONE_IN = 20, BANK_MS = 25 };
 
 struct shop_order {
     uint8_t trace[16], parent[8];
@@ -41,21 +43,27 @@ static void find_spans(void)
     span_leave = (void (*)(void))(uintptr_t) dlsym(RTLD_DEFAULT, "wick_span_leave");
 }
 
-static void begin(struct shop_order *o)
+/* The new span is the parent of what the order causes from now on. */
+static struct demo_span begin(struct shop_order *o, const char *name)
 {
-    uint8_t span[8];
+    struct demo_span s = {.name = name, .start = clock_wall()};
 
-    if (getrandom(span, sizeof span, 0) != sizeof span)
-        memset(span, 1, sizeof span);
+    memcpy(s.trace, o->trace, sizeof s.trace);
+    memcpy(s.parent, o->parent, sizeof s.parent);
+    if (getrandom(s.id, sizeof s.id, 0) != sizeof s.id)
+        memset(s.id, 1, sizeof s.id);
     if (span_enter)
-        span_enter(o->trace, span);
-    memcpy(o->parent, span, sizeof span);
+        span_enter(s.trace, s.id);
+    memcpy(o->parent, s.id, sizeof s.id);
+    return s;
 }
 
-static void end(void)
+static void end(struct demo_span *s)
 {
     if (span_leave)
         span_leave();
+    s->end = clock_wall();
+    demo_trace_add(s);
 }
 
 /* --- inventory --- */
@@ -133,9 +141,20 @@ STEP static uint64_t price_tax(const struct shop_order *o)
     return sum % 100000;
 }
 
+/* Few orders are paid like this. They wait for the bank, which uses no CPU: the slowest 5 % in wall-clock time. */
+STEP static uint64_t gift_card_verify(const struct shop_order *o)
+{
+    struct timespec answer = {.tv_nsec = BANK_MS * 1000000};
+
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &answer, NULL);
+    return o->item[0] % 100;
+}
+
 STEP static void checkout_total(struct shop_order *o, bool bad)
 {
     o->cents += price_tax(o) + price_discount(o, bad);
+    if (o->item[1] % GIFT_CARDS_ONE_IN == 0)
+        o->cents += gift_card_verify(o);
 }
 
 /* --- gateway --- */
@@ -184,11 +203,13 @@ static bool ask(int fd, struct shop_order *o)
 
 STEP static void gateway_handle(struct shop_order *o, int checkout)
 {
-    begin(o);
+    struct demo_span s = begin(o, "GET /checkout");
+
     request_parse(o);
-    if (ask(checkout, o))
+    s.failed = !ask(checkout, o);
+    if (!s.failed)
         json_encode(o);
-    end();
+    end(&s);
 }
 
 static void gateway_run(int checkout)
@@ -205,17 +226,19 @@ static void gateway_run(int checkout)
 
 STEP static void checkout_handle(struct shop_order *o, int inventory, bool bad)
 {
-    begin(o);
+    struct demo_span s = begin(o, "POST /order");
+
     checkout_total(o, bad);
-    ask(inventory, o);
-    end();
+    s.failed = !ask(inventory, o);
+    end(&s);
 }
 
 STEP static void inventory_handle(struct shop_order *o)
 {
-    begin(o);
+    struct demo_span s = begin(o, "POST /reserve");
+
     inventory_reserve(o);
-    end();
+    end(&s);
 }
 
 void demo_shop_run(enum demo_role role, const struct demo_links *links, bool bad_deploy)

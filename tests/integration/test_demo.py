@@ -26,7 +26,7 @@ def ask(url, path, **args):
 @pytest.fixture
 def demo(tmp_path):
     env = {**os.environ, "WICK_EXPORT_INTERVAL_MS": "1000", "WICK_RATE": "1000"}
-    p = subprocess.Popen([WICK, "demo", "-d", "150s", "--deploy-after", "10s", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True,
+    p = subprocess.Popen([WICK, "demo", "-d", "150s", "--deploy-after", "15s", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True,
                          stderr=open(tmp_path / "err", "w"), env=env, cwd=tmp_path)
     text = ""
     while not (m := re.search(r"^  (http://\S+)$", text, re.M)):
@@ -56,9 +56,24 @@ def test_bad_deploy_is_found(demo):
     wait_for(lambda: share_above("price_tax", "1.5.0", 0.3), 120, "profiles of the good version", 0.5)
     after = wait_for(lambda: share_above("price_discount", "1.6.0", 0.4), 120, "profiles of the bad deploy", 0.5)
     assert share_of(url, "price_discount", "1.5.0") < after / 2
+    names = {(s["service"], s["name"]): s["count"] for s in ask(url, "span_names")["spans"]}
+    assert set(names) == {("gateway", "GET /checkout"), ("checkout", "POST /order"), ("inventory", "POST /reserve")}, "its traces arrive"
+    slow = ask(url, "span", service="checkout", span_name="POST /order", slowest=5)
+    assert slow["type"] == "wall" and slow["spans"]["rest"] > slow["spans"]["selected"] > 0
+    one = ask(url, "spans", service="gateway", sort="duration", limit=1)["spans"][0]
+    tree = ask(url, "trace", trace_id=one["traceId"])["spans"]
+    assert tree[0]["name"] == "GET /checkout" and [s["depth"] for s in tree] == list(range(len(tree)))
     p.terminate()
     assert p.wait(60) == 0
     assert os.listdir(cwd) == ["err"]
+
+
+@pytest.mark.slow
+def test_verdict_by_minute_five(tmp_path):
+    """The demo as it is without options: a bad deploy at minute 2, and before minute 5 the verdict, which names the function."""
+    p = subprocess.run([WICK, "demo", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path)
+    assert p.returncode == 0 and re.search(r"^Verdict: checkout 1\.5\.0 . 1\.6\.0: worse: .*(price_discount|discount_matches)", p.stdout, re.M), p.stdout
+    assert os.listdir(tmp_path) == []
 
 
 def test_interrupt_leaves_nothing(demo):

@@ -614,6 +614,8 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         "heap_objects{process.pid!=\"101\"}",
         "cpu{nothing=\"\"}",
     };
+    static const struct link spans[] = {{{1, 2}, {2}}, {{1, 1}, {1}}, {{1, 3}, {2}}, {{1, 2}, {1}}, {{1, 4}, {3}}};
+    struct store_span_set set;
 
     for (size_t i = 0; i < ARRAY_SIZE(selectors); i++) {
         struct asked k;
@@ -633,6 +635,13 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
         dump_question(out, s, &k.q, "span");
         s->ops->export(s, &k.q, dump_batch_fn, &lines, NULL);
         k.q.has_trace = k.q.has_span = false;
+        ok(store_span_set_init(&set, spans, ARRAY_SIZE(spans)) == 0);
+        k.q.columns[0].spans = &set;
+        dump_question(out, s, &k.q, "set of spans");
+        if (i % 2)
+            dump_tables(&lines, s, &k.q);
+        k.q.columns[0].spans = NULL;
+        store_span_set_done(&set);
         dump_points(&lines, s, &k.q, STR("service.name"), STR(""));
         dump_points(&lines, s, &k.q, STR(""), STR("fn7"));
         dump_points(&lines, s, &k.q, i % 2 ? STR("thread_name") : STR("process.pid"), i % 3 ? STR("") : STR("fn7"));
@@ -795,6 +804,51 @@ static void test_links(struct suite *s)
     k.q.has_trace = false; /* a span in any trace */
     eq_int(total_of(s, &k.q), 21);
     ask_done(&k);
+}
+
+/* A set of spans per column, in trees, tables and sums. */
+static void test_span_sets(struct suite *s)
+{
+    static const struct link some[] = {{{1}, {1}}, {{2}, {1}}, {{9}, {9}}}, other[] = {{{1}, {2}}};
+    struct store_span_set sets[3];
+    struct store_spans sums = {0};
+    struct store_notes notes = {0};
+    _cleanup_(tree_freep) struct tree *t = NULL;
+    struct err e = {0};
+    struct asked k;
+
+    APPEND(s, {.value = 1, .trace = 1, .span = 1}, {.value = 2, .trace = 1, .span = 2},
+           {.value = 4, .trace = 2, .span = 1}, {.value = 8}, {.value = 16, .trace = 1, .span = 1, .service = "b"},
+           {.value = 32, .trace = 2, .span = 2, .stack = "main x"});
+    suite_settle(s);
+    ok(store_span_set_init(&sets[0], some, 3) == 0 && store_span_set_init(&sets[1], other, 1) == 0 &&
+       store_span_set_init(&sets[2], NULL, 0) == 0);
+    ok(store_query_by_span(&(struct store_query){.columns[0].spans = &sets[0], .n_columns = 1}));
+    ok(!store_query_by_span(&(struct store_query){.columns[0].spans = &sets[0], .n_columns = 2}));
+    ask(&k, "cpu", ALL);
+    k.q.columns[0].spans = &sets[0];
+    eq_int(total_of(s, &k.q), 21);
+    eq_int(s->store->ops->spans(s->store, &k.q, &sums, &e), 0);
+    eq_int(sums.n, 2);
+    eq_int(sums.linked, 21);
+    store_spans_done(&sums);
+    k.q.columns[0].spans = &sets[2];
+    eq_int(total_of(s, &k.q), 0);
+    k.q.columns[1] = k.q.columns[0];
+    k.q.columns[0].spans = &sets[1];
+    k.q.columns[1].spans = &sets[0];
+    k.q.n_columns = 2;
+    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, &e), 0);
+    eq_int(t->total[0][0], 2);
+    eq_int(t->total[1][0], 21);
+    tree_free(TAKE(t));
+    k.q.columns[1].spans = NULL; /* against everything */
+    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, &e), 0);
+    eq_int(t->total[0][0], 2);
+    eq_int(t->total[1][0], 63);
+    ask_done(&k);
+    for (int i = 0; i < 3; i++)
+        store_span_set_done(&sets[i]);
 }
 
 static void test_filters(struct suite *s)
@@ -1199,6 +1253,7 @@ void store_conformance(struct suite *s)
         {"labels", test_labels},
         {"groups", test_groups},
         {"traces and spans", test_links},
+        {"sets of spans", test_span_sets},
         {"filters", test_filters},
         {"diff", test_diff},
         {"pruning", test_prune},
