@@ -64,6 +64,8 @@ bool py_counts(struct str type_id);
 int py_points(struct call *c, const struct py_request *r, struct query *q, const struct query_series_params *p,
               struct store_points *ret, struct err *e);
 int py_period(struct call *c, const struct query *q, uint32_t column, double *ret, struct err *e);
+/* Sets the range so that each step of the store is (T - step, T] in milliseconds; returns the step in ns. */
+int64_t py_align(struct py_request *r);
 /* The label's name as Grafana spells it, in the arena. */
 struct str py_label_name(struct arena *a, struct str name);
 /* The strings joined by ','. */

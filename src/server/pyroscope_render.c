@@ -103,15 +103,32 @@ int py_put_flamebearer(struct buf *out, const struct tree *t, struct str sample_
     return r;
 }
 
-static void put_timeline(struct buf *out, const struct store_points *p, uint32_t series)
+/* A timeline of Pyroscope begins at a multiple of its step, and points belong to the step in which their own ends. */
+struct py_timeline {
+    int64_t start, step; /* seconds */
+    uint32_t n;
+};
+
+static void put_timeline(struct buf *out, const struct py_timeline *t, const struct store_points *p, uint32_t series)
 {
+    uint32_t at = 0;
+
     buf_printf(out, "{\"startTime\":%lld,\"durationDelta\":%lld,\"watermarks\":null,\"samples\":[",
-               (long long) (p->from / NS_PER_S), (long long) (p->step / NS_PER_S));
+               (long long) t->start, (long long) t->step);
     for (uint32_t i = 0; series < p->n_series && i < p->n_points; i++) {
-        if (i)
+        int64_t end = (p->from + (i + 1) * p->step) / NS_PER_S, slot = (end - t->start) / t->step;
+        double v = p->values[(size_t) series * p->n_points + i];
+
+        if (v == 0 || end < t->start || slot >= (int64_t) t->n)
+            continue;
+        for (; at < slot; at++)
+            buf_puts(out, at ? ",0" : "0");
+        if (at++)
             buf_putc(out, ',');
-        json_put_i64(out, clamp_double(round(p->values[(size_t) series * p->n_points + i])));
+        json_put_i64(out, clamp_double(round(v)));
     }
+    for (; at < t->n; at++)
+        buf_puts(out, at ? ",0" : "0");
     buf_puts(out, "]}");
 }
 
@@ -119,29 +136,39 @@ static void put_timeline(struct buf *out, const struct store_points *p, uint32_t
 static int put_series(struct call *c, const struct py_request *r, struct str by, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
+    struct py_request *aligned = arena_zalloc(&c->q->arena, sizeof *aligned);
     struct query_series_params p = {.by = by};
+    int64_t now = clock_wall() / NS_PER_MS, end = r->left.end ? r->left.end : now;
+    int64_t start = r->left.start ? r->left.start : end - 3600000;
+    struct py_timeline t = {.step = MAX((end - start) / POINTS_MAX / 1000, STEP_MIN_S)};
     struct store_points points;
-    const struct store_column *k;
     bool first = true;
-    int result = py_compile(c, r, false, NULL, &q, e);
+    int result;
 
-    if (result < 0)
-        return result;
-    k = &q->q.columns[0];
-    p.step = MAX((k->to - k->from) / POINTS_MAX / NS_PER_S * NS_PER_S, STEP_MIN_S * NS_PER_S);
-    result = py_points(c, r, q, &p, &points, e);
+    if (!aligned)
+        return -ENOMEM;
+    *aligned = *r;
+    aligned->step = (double) t.step;
+    aligned->left.start = start;
+    aligned->left.end = end;
+    p.step = py_align(aligned);
+    t.start = start / 1000 / t.step * t.step;
+    t.n = (uint32_t) MAX((end / 1000 / t.step * t.step - t.start) / t.step, 0);
+    result = py_compile(c, aligned, false, NULL, &q, e);
+    if (result == 0)
+        result = py_points(c, r, q, &p, &points, e);
     if (result < 0)
         return result;
     if (!by.n) {
         buf_puts(&c->out, ",\"timeline\":");
-        put_timeline(&c->out, &points, 0);
+        put_timeline(&c->out, &t, &points, 0);
     } else {
         buf_puts(&c->out, ",\"groups\":{");
         for (uint32_t i = 0; i < points.n_series; i++) {
             json_sep(&c->out, &first);
             json_put_str(&c->out, points.labels[i].n ? points.labels[i].v[0].value : STR(""));
             buf_putc(&c->out, ':');
-            put_timeline(&c->out, &points, i);
+            put_timeline(&c->out, &t, &points, i);
         }
         buf_putc(&c->out, '}');
     }

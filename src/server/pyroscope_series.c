@@ -30,6 +30,7 @@ struct py_cells {
     const struct store_points *p;
     struct py_cell *v; /* per series and point; NULL when single profiles are not needed */
     struct arena *arena;
+    struct str type_id;
     bool counts; /* of samples, instead of time */
 };
 
@@ -64,12 +65,20 @@ static uint32_t series_of(const struct store_points *p, const struct labels *l)
     return UINT32_MAX;
 }
 
-/* Labels that are not those of the series. */
+/* Labels that are not those of the series, after Pyroscope's own. */
 static int copy_rest(struct py_cells *x, const struct labels *l, const struct labels *by, struct labels *ret)
 {
-    *ret = (struct labels){.v = arena_zalloc_array(x->arena, (size_t) l->n + 1, sizeof *ret->v)};
+    static const char *const parts[] = {"__name__", "__type__", "__unit__", "__period_type__", "__period_unit__"};
+    struct str rest = x->type_id, service = labels_get(l, STR("service.name"));
+
+    *ret = (struct labels){.v = arena_zalloc_array(x->arena, (size_t) l->n + ARRAY_SIZE(parts) + 2, sizeof *ret->v)};
     if (!ret->v)
         return -ENOMEM;
+    ret->v[ret->n++] = (struct label){STR("__profile_type__"), x->type_id};
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+        ret->v[ret->n++] = (struct label){str_from(parts[i]), i + 1 < ARRAY_SIZE(parts) ? str_cut(&rest, ':') : rest};
+    if (service.n)
+        ret->v[ret->n++] = (struct label){STR("__service_name__"), arena_str(x->arena, service)};
     for (uint32_t i = 0; i < l->n; i++)
         if (!labels_get(by, l->v[i].name).n)
             ret->v[ret->n++] = (struct label){arena_str(x->arena, l->v[i].name), arena_str(x->arena, l->v[i].value)};
@@ -215,8 +224,7 @@ static int put_series(struct pbjson *w, const struct py_request *r, const struct
     return 0;
 }
 
-/* Sets the range so that each step of the store is (T - step, T] in milliseconds; returns the step in ns. */
-static int64_t align(struct py_request *r)
+int64_t py_align(struct py_request *r)
 {
     int64_t now = clock_wall() / NS_PER_MS, step, n;
     int64_t end = r->left.end ? r->left.end : now, start = r->left.start ? r->left.start : end - 3600000;
@@ -249,8 +257,8 @@ int py_points(struct call *c, const struct py_request *r, struct query *q, const
 int py_select_series(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_series_params p = {.step = align(r), .by = py_joined(&c->q->arena, &r->group_by)};
-    struct py_cells cells = {.arena = &c->q->arena, .counts = py_counts(r->left.type_id)};
+    struct query_series_params p = {.step = py_align(r), .by = py_joined(&c->q->arena, &r->group_by)};
+    struct py_cells cells = {.arena = &c->q->arena, .type_id = r->left.type_id, .counts = py_counts(r->left.type_id)};
     struct store_points points;
     int result = 0;
 

@@ -6,81 +6,27 @@ import os
 import re
 import subprocess
 import time
-import urllib.request
 
 import pytest
 
-from pyroscope_messages import CPU
-from pyroscope_tools import pprof, push
-from wick_tools import free_port, wait_for
+from pyroscope_calls import GO, SPANS, fill
+from pyroscope_peer import PYROSCOPE, Pyroscope
+from pyroscope_tools import pprof
+from wick_tools import Server, wait_for
 
-PYROSCOPE, PROFILECLI = os.environ.get("PYROSCOPE"), os.environ.get("PROFILECLI")
+PROFILECLI = os.environ.get("PROFILECLI")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (PYROSCOPE and PROFILECLI), reason="PYROSCOPE and PROFILECLI do not name grafana/pyroscope's programs")]
-GO = [("samples", "count"), ("cpu", "nanoseconds")]
-SPANS = ["00000bac2a5ab0c7", "0102030405060708"]
 START = (time.time_ns() // 10**10 - 12) * 10**10
 WINDOW = ["--from", str(START // 10**9 - 5), "--to", str(START // 10**9 + 40)]
 
 
-class Pyroscope:
-    """The single binary on loopback, with nothing but what is sent to it."""
-
-    def __init__(self, directory):
-        self.dir, port, grpc, raft = directory, free_port(), free_port(), free_port()
-        self.url = f"http://127.0.0.1:{port}"
-        local = [f"-{x}=127.0.0.1" for x in (
-            "server.http-listen-address", "server.grpc-listen-address", "memberlist.bind-addr", "memberlist.advertise-addr", "distributor.ring.instance-addr",
-            "overrides-exporter.ring.instance-addr", "query-frontend.instance-addr", "query-scheduler.ring.instance-addr",
-            "segment-writer.lifecycler.addr")]
-        local += [f"-metastore.address=127.0.0.1:{grpc}", f"-query-backend.address=127.0.0.1:{grpc}", *[f"-metastore.raft.{x}=127.0.0.1:{raft}" for x in (
-            "bind-address", "advertise-address")]]
-        self.log = open(directory / "pyroscope.log", "w")
-        self.p = subprocess.Popen([PYROSCOPE, "-target=all", f"-server.http-listen-port={port}", f"-server.grpc-listen-port={grpc}",
-                                   f"-memberlist.bind-port={free_port()}", *local, "-usage-stats.enabled=false", "-self-profiling.disable-push=true",
-                                   "-architecture.storage=v2"],
-                                  cwd=directory, stdout=self.log, stderr=self.log)
-
-        def ready():
-            assert self.p.poll() is None, (directory / "pyroscope.log").read_text()[-3000:]
-            try:
-                return urllib.request.urlopen(self.url + "/ready", timeout=5).status == 200
-            except OSError:
-                return False
-        wait_for(ready, 180)
-
-    def get(self, path, token=None, data=None, headers=None):
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data=data, headers=headers or {}), timeout=60) as r:
-            return r.status, r.read()
-
-    def stop(self):
-        self.p.kill()
-        self.p.wait()
-        self.log.close()
-
-
-def fill(server):
-    """Two services, three profiles of CPU each with known stacks, spans and labels; heap; locks."""
-    for service, region in (("shop", "eu"), ("bank", "us")):
-        for i in range(3):
-            push(server, pprof(GO, [("main;serve;price", [i + 1, (i + 1) * 10_000_000], {"span_id": SPANS[0], "span_name": "GET /cart"}),
-                                    ("main;serve;tax", [2, 20_000_000], {"span_id": SPANS[1]}), ("main;gc;mark;scan;sweep;free", [5, 50_000_000], {})],
-                               ("cpu", "nanoseconds", 10_000_000), start=START + i * 10 * 10**9),
-                 service_name=service, __name__="process_cpu", region=region)
-    push(server, pprof([("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")],
-                       [("main;cache;put", [10, 1000, 3, 300], {})], ("space", "bytes", 524288), start=START), service_name="shop", __name__="memory")
-    for name, delay in (("mutex", 30), ("block", 70)):
-        push(server, pprof([("contentions", "count"), ("delay", "nanoseconds")], [("main;lock", [3, delay], {})], ("contentions", "count", 1), start=START),
-             service_name="shop", __name__=name)
-
-
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    from wick_tools import Server
     peer = Pyroscope(tmp_path_factory.mktemp("pyroscope"))
     wick = Server(tmp_path_factory.mktemp("wick"))
     try:
         for s in (peer, wick):
-            fill(s)
+            fill(s, START)
         wait_for(lambda: "bank" in ask(peer, "query", "series", "--label-names", "service_name"), 60)
         yield peer, wick
     finally:
@@ -194,4 +140,3 @@ def test_ready_and_upload(both, tmp_path):
                            capture_output=True)
             return os.path.exists(path) and samples(path)[1] == {"uploaded>main": 10}
         wait_for(found, 60)
-    assert CPU
