@@ -3,6 +3,7 @@
 and new ones arrive while the rules run. 20 rules for each service (thresholds, drift, spikes) and one rule each for all services
 (verdict, lost) are evaluated at the default interval without a budget, and the server's own counter of CPU time is read.
 alerts_bench.py [MINUTES [HOURS [SERVICES]]]"""
+import functools
 import json
 import random
 import re
@@ -34,19 +35,35 @@ def dictionary(r, rng):
     d.string_table.extend(strings)
 
 
-def make(service, instance, times, rng):
+@functools.cache
+def hour(service, instance):
+    """An hour of profiles, whose times are set for each use."""
+    rng = random.Random(service * 2 + instance)
     r = pb.ExportProfilesServiceRequest()
     dictionary(r, random.Random(service))
     rp = r.resource_profiles.add()
     for k, v in (("service.name", f"service-{service}"), ("service.version", "1"), ("host.name", f"host-{instance}")):
         rp.resource.attributes.add(key=k).value.string_value = v
     scope = rp.scope_profiles.add()
-    for t in times:
-        p = scope.profiles.add(time_unix_nano=t, duration_nano=60 * 10**9)
+    for _ in range(60):
+        p = scope.profiles.add(duration_nano=60 * 10**9)
         p.sample_type.type_strindex, p.sample_type.unit_strindex = 1, 2
         for i in range(STACKS):
             p.samples.add(stack_index=i + 1, values=[rng.randrange(1, 2000) * 10**6 // (i + 1)])
-    return r.SerializeToString()
+    return r
+
+
+def make(service, instance, times):
+    r = hour(service, instance)
+    profiles = r.resource_profiles[0].scope_profiles[0].profiles
+    for p, t in zip(profiles, times):
+        p.time_unix_nano = t
+    if len(times) == len(profiles):
+        return r.SerializeToString()
+    some = pb.ExportProfilesServiceRequest()
+    some.CopyFrom(r)
+    del some.resource_profiles[0].scope_profiles[0].profiles[len(times):]
+    return some.SerializeToString()
 
 
 def post(url, body):
@@ -73,7 +90,6 @@ def metrics(url):
 
 
 def main():
-    rng = random.Random(1)
     with tempfile.TemporaryDirectory() as place:
         Path(place).chmod(0o755)
         config = Path(place) / "wick.yaml"
@@ -93,7 +109,7 @@ def main():
         for hour in range(HOURS, 0, -1):
             for s in range(SERVICES):
                 for i in range(2):
-                    post(otlp, make(s, i, [now - (hour * 60 - m) * 60 * 10**9 for m in range(60)], rng))
+                    post(otlp, make(s, i, [now - (hour * 60 - m) * 60 * 10**9 for m in range(60)]))
         server.terminate()
         server.wait()
         server, url, otlp = start("--config", str(config))
@@ -103,7 +119,7 @@ def main():
             for _ in range(MINUTES):
                 for s in range(SERVICES):
                     for i in range(2):
-                        post(otlp, make(s, i, [time.time_ns() - 60 * 10**9], rng))
+                        post(otlp, make(s, i, [time.time_ns() - 60 * 10**9]))
                 time.sleep(max(0, 60 - (time.time() - begin) % 60))
             after, seconds = metrics(url), time.time() - begin
             used = after["wick_alert_cpu_seconds_total"] - before["wick_alert_cpu_seconds_total"]
