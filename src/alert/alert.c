@@ -180,6 +180,7 @@ static void evaluate(struct alerts *a, uint32_t source)
     _cleanup_(alert_rules_unrefp) struct alert_rules *rules = alert_rules_ref(a->rules);
     struct alert_eval eval = {.store = a->o.store,
                               .names = a->o.names,
+                              .spans = a->o.spans,
                               .now = alerts_now(a),
                               .memory_limit = a->o.memory_limit,
                               .cancel = &a->cancel,

@@ -16,10 +16,11 @@ struct alerts;
 
 struct alerts_options {
     struct store *store;
-    struct names *names; /* may be NULL */
-    const char *dir;     /* directory of the file; NULL: states are not kept */
-    const char *url;     /* public URL of the server, for links */
-    size_t memory_limit; /* of one evaluation */
+    struct names *names;      /* may be NULL */
+    struct span_index *spans; /* of traces; may be NULL */
+    const char *dir;          /* directory of the file; NULL: states are not kept */
+    const char *url;          /* public URL of the server, for links */
+    size_t memory_limit;      /* of one evaluation */
     void (*losses)(void *ctx, const char *tenant, struct str service, struct alert_losses *ret);
     void *losses_ctx;
     int64_t (*now)(void); /* NULL = clock_wall; tests replace it */

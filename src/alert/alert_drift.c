@@ -129,6 +129,7 @@ int alert_look_verdict(struct alert_look *l, struct err *e)
                               .type = l->source->parsed.type,
                               .min_points = l->source->min_points,
                               .names = l->eval->names,
+                              .spans = l->eval->spans,
                               .now = l->eval->now,
                               .memory_limit = l->eval->memory_limit,
                               .cancel = l->eval->cancel};

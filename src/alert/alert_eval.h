@@ -13,6 +13,7 @@
 struct names;
 struct query;
 struct query_params;
+struct span_index;
 
 /* Profiles of a service that arrived, and those of them that were refused, since the server started. */
 struct alert_losses {
@@ -36,7 +37,8 @@ void alert_cache_done(struct alert_cache *c);
 
 struct alert_eval {
     struct store *store;
-    struct names *names; /* of frames that lack one; may be NULL */
+    struct names *names;      /* of frames that lack one; may be NULL */
+    struct span_index *spans; /* verdicts per request; may be NULL */
     int64_t now;
     size_t memory_limit;
     const atomic_bool *cancel;

@@ -302,6 +302,7 @@ int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, 
     _cleanup_(alert_rules_unrefp) struct alert_rules *rules = borrow(a, &url);
     struct alert_eval eval = {.store = a->o.store,
                               .names = a->o.names,
+                              .spans = a->o.spans,
                               .now = alerts_now(a),
                               .memory_limit = a->o.memory_limit,
                               .cancel = t->cancel};

@@ -241,6 +241,7 @@ static int start_alerts(struct serve *s, struct err *e)
 {
     struct alerts_options o = {.store = s->store,
                                .names = name_source_names(s->names.source),
+                               .spans = s->traces.index,
                                .dir = s->store->ops->in_dir ? s->reached_store : NULL,
                                .url = s->config.ui.url,
                                .memory_limit = MIN((size_t) s->config.limits.query_memory, s->memory_limit / 4),
