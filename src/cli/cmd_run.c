@@ -262,6 +262,20 @@ static int wait_for(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* libwick sees the interpreter, not what it interprets. */
+static void tell_python(const char *program)
+{
+    const char *base = strrchr(program, '/');
+
+    base = base ? base + 1 : program;
+    if (strncmp(base, "python", 6) == 0)
+        fprintf(
+            stderr,
+            "wick: Python functions are not in this profile: 'wick record -- %s …' shows them, also without root, and so "
+            "does 'python -m wick run' (docs/python.md)\n",
+            base);
+}
+
 static int run_and_merge(const struct run_options *o, const char *output, char **argv)
 {
     struct run_parts parts;
@@ -278,6 +292,8 @@ static int run_and_merge(const struct run_options *o, const char *output, char *
     status = pid < 0 ? EXIT_FAILED : wait_for(pid);
     merged = command_end("run", run_parts_merge(&parts, o->types, output, &e), &e);
     run_parts_done(&parts);
+    if (merged == EXIT_DONE)
+        tell_python(argv[0]);
     return status ? status : merged;
 }
 

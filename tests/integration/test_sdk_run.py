@@ -42,6 +42,12 @@ def test_the_first_type_goes_into_the_file_that_is_named(program, tmp_path):
     assert top(tmp_path / "o.cpu.pb.gz", "cpu")[0]["burn"][1] > 0.02e9
 
 
+def test_python_functions_are_elsewhere(program, tmp_path):
+    burn = "import time\nwhile time.process_time() < 0.2: sum(range(1000))"
+    assert "'wick record -- python3 …' shows them" in wick_run("-o", tmp_path / "o.pb.gz", "--", "python3", "-c", burn).stderr
+    assert "Python" not in wick_run("-o", tmp_path / "o.pb.gz", "--", program("ending"), "return").stderr
+
+
 def test_musl_is_refused(program):
     exe = program("ending", "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1")
     assert "uses musl" in refused("--", exe)
