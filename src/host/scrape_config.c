@@ -75,3 +75,22 @@ int scrape_config_add(struct conf *c, const struct arg_list *urls, const char *e
     buf_printf(&b, "service.pipelines.profiles/scrape.exporters=[%s]", exporter);
     return set(c, &b, e);
 }
+
+struct str scrape_config_program(const char *answer, size_t n)
+{
+    const char *body = strstr(answer, "\r\n\r\n");
+    struct str name;
+
+    if (n < sizeof "HTTP/1.1 200" - 1 || !str_starts((struct str){answer, (uint32_t) n}, STR("HTTP/1.")) ||
+        strncmp(answer + 8, " 200", 4) != 0 || !body)
+        return (struct str){0};
+    if (!strstr(answer, "text/plain"))
+        return (struct str){0};
+    name = str_from(body + 4); /* ends at the first NUL, as argv[0] does */
+    for (ptrdiff_t slash; (slash = str_find_char(name, '/')) >= 0;)
+        name = str_slice(name, (size_t) slash + 1, name.n);
+    for (uint32_t i = 0; i < name.n; i++)
+        if ((unsigned char) name.p[i] < ' ')
+            return (struct str){0};
+    return name.n && name.n < 200 && str_is_utf8(name) ? name : (struct str){0};
+}

@@ -15,4 +15,8 @@ int scrape_config_add(struct conf *c, const struct arg_list *urls, const char *e
 /* The URL without /debug/pprof/ at its end, which people copy with it. */
 struct str scrape_config_base(const char *url);
 
+/* The program's name in a response to GET /debug/pprof/cmdline, of n bytes and a NUL; empty if it is not the command line of
+ * a program. */
+struct str scrape_config_program(const char *answer, size_t n);
+
 #endif

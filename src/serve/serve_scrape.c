@@ -152,25 +152,6 @@ static size_t ask(uint16_t port, bool six, char answer[PROBE_BYTES])
     return r < 0 ? 0 : n;
 }
 
-/* The program's name in the answer; empty if this is not the command line of a program. */
-static struct str program_of(const char *answer, size_t n)
-{
-    const char *body = strstr(answer, "\r\n\r\n");
-    struct str name;
-
-    if (!str_starts((struct str){answer, (uint32_t) n}, STR("HTTP/1.")) || strncmp(answer + 8, " 200", 4) != 0 || !body)
-        return (struct str){0};
-    if (!strstr(answer, "text/plain"))
-        return (struct str){0};
-    name = str_from(body + 4); /* ends at the first NUL, as argv[0] does */
-    for (ptrdiff_t slash; (slash = str_find_char(name, '/')) >= 0;)
-        name = str_slice(name, (size_t) slash + 1, name.n);
-    for (uint32_t i = 0; i < name.n; i++)
-        if ((unsigned char) name.p[i] < ' ')
-            return (struct str){0};
-    return name.n && name.n < 200 && str_is_utf8(name) ? name : (struct str){0};
-}
-
 static bool is_scraped(struct serve_scrape *s, const char *url)
 {
     struct str base = scrape_config_base(url);
@@ -198,7 +179,7 @@ static int find(void *ctx, struct buf *out, struct err *e)
     buf_puts(out, "[");
     for (uint32_t i = 0; i < ports->n; i++) {
         char answer[PROBE_BYTES], url[64];
-        struct str program = program_of(answer, ask(ports->v[i], ports->six[i], answer));
+        struct str program = scrape_config_program(answer, ask(ports->v[i], ports->six[i], answer));
 
         if (!program.n || str_is(program, "wick"))
             continue;
