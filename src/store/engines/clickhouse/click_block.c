@@ -166,12 +166,18 @@ static int put_stack(struct click_adding *a, uint32_t stack, struct id128 id)
     const uint32_t *list = a->b->dict.indices + st.off;
     struct click_rows *rows;
     struct buf *out;
-    int r = 0;
+    uint32_t named = 0;
+    int r;
 
     if (a->stacks[stack])
         return 0;
     a->stacks[stack] = 1;
-    for (uint32_t i = 0; r >= 0 && i < st.n; i++) /* names may have arrived since the stack was new */
+    for (uint32_t i = 0; i < st.n; i++)
+        named += a->b->dict.locations[list[i]].lines.n != 0;
+    r = is_new(a, CLICK_STACKS, print_add(id, named, 1)); /* names may have arrived since the stack was new */
+    if (r <= 0)
+        return r;
+    for (uint32_t i = 0; r >= 0 && i < st.n; i++)
         r = put_location(a, list[i]);
     if (r >= 0)
         r = is_new(a, CLICK_STACKS, id);

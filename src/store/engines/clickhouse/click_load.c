@@ -49,6 +49,12 @@ void click_put_where(struct buf *sql, const struct click_load *l, uint32_t i)
     }
 }
 
+/* Whether only samples of spans are selected. */
+static bool is_linked(const struct store_query *q, uint32_t i)
+{
+    return q->has_trace || q->has_span || q->columns[i].spans;
+}
+
 static void put_links(struct buf *sql, const struct store_query *q)
 {
     if (q->has_trace) {
@@ -329,7 +335,7 @@ static int ask_samples(struct click_load *l, uint32_t i, const struct click_want
 
     buf_puts(&sql, "SELECT ");
     click_put_sample_columns(&sql, want, typed, &l->q->columns[i]);
-    buf_printf(&sql, "sum(value), count() FROM %s", l->q->has_trace || l->q->has_span ? "links" : "samples");
+    buf_printf(&sql, "sum(value), count() FROM %s", is_linked(l->q, i) ? "links" : "samples");
     click_put_where(&sql, l, i);
     put_links(&sql, l->q);
     buf_put_buf(&sql, more);
@@ -526,6 +532,7 @@ int click_load_column(struct click_load *l, uint32_t i, const struct click_want 
     if (!l->columns[i].n_series)
         return 0;
     w.time |= l->q->has_profile;
+    w.link |= l->q->columns[i].spans != NULL; /* engine `memory` selects by them */
     if (w.profiles || w.time)
         r = ask_profiles(l, i, &w, &rows, e);
     if (r == 0 && l->q->has_profile)
@@ -540,7 +547,7 @@ int click_load_column(struct click_load *l, uint32_t i, const struct click_want 
         l->samples += rows.v[k].is_profile ? 0 : rows.v[k].count;
     if (rows.n)
         qsort(rows.v, rows.n, sizeof *rows.v, click_row_cmp);
-    if (w.samples && (l->q->has_trace || l->q->has_span))
+    if (w.samples && is_linked(l->q, i))
         drop_unlinked(&rows);
     pthread_mutex_lock(&l->cache->lock);
     r = click_emit_rows(l, rows.v, rows.n, &w, i, shift ? (int64_t) i : -1);

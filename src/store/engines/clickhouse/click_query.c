@@ -19,7 +19,7 @@ static void drop_links(struct click_load *l)
 
 static bool is_linked(const struct store_query *q)
 {
-    return q->has_trace || q->has_span;
+    return q->has_trace || q->has_span || q->columns[0].spans;
 }
 
 /* --- trees --- */

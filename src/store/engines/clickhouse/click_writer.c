@@ -22,8 +22,9 @@ enum {
     GROUP_SAMPLES = 400000, /* of one insert: below the size at which servers split a block */
     RETRY_MIN_MS = 100,
     RETRY_MAX_MS = 5000,
-    LINGER_MS = 200, /* at least this long between two inserts: small parts are expensive for the server */
-    CLOSE_MS = 5000, /* how long closing tries to store the last group */
+    LINGER_MS = 200,        /* at least this long between two small inserts: small parts are expensive for the server */
+    LINGER_SAMPLES = 20000, /* more than this are inserted at once */
+    CLOSE_MS = 5000,        /* how long closing tries to store the last group */
 };
 
 struct click_job {
@@ -44,6 +45,7 @@ struct click_writer {
     pthread_cond_t wake;
     struct click_job *first, **end; /* the queue */
     size_t bytes, max_bytes;
+    uint64_t samples; /* in the queue */
     bool stop, away;
     char problem[240]; /* with away */
     struct store_stats stats;
@@ -94,6 +96,7 @@ void click_writer_append(struct click_writer *w, struct batch *b, const struct s
         *w->end = j;
         w->end = &j->next;
         w->bytes += size;
+        w->samples += b->n_samples;
         pthread_cond_signal(&w->wake);
     }
     pthread_mutex_unlock(&w->lock);
@@ -119,7 +122,7 @@ static struct click_job *take_group(struct click_writer *w)
         if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT)
             break; /* retention may be due */
     }
-    while (!w->stop && !w->c->config.manual && w->bytes < w->max_bytes / 4 &&
+    while (!w->stop && !w->c->config.manual && w->samples < LINGER_SAMPLES &&
            clock_mono() - w->last_ns < LINGER_MS * NS_PER_MS) {
         pthread_mutex_unlock(&w->lock);
         pause_ms(10);
@@ -129,6 +132,7 @@ static struct click_job *take_group(struct click_writer *w)
     for (struct click_job *j = group; j && (!last || samples + j->batch->n_samples <= GROUP_SAMPLES); j = j->next) {
         samples += j->batch->n_samples;
         w->bytes -= j->size;
+        w->samples -= j->batch->n_samples;
         last = j;
     }
     w->first = last ? last->next : NULL;
@@ -232,7 +236,7 @@ static void refuse_queue(struct click_writer *w, const char *problem)
     all = w->first;
     w->first = NULL;
     w->end = &w->first;
-    w->bytes = 0;
+    w->bytes = w->samples = 0;
     pthread_mutex_unlock(&w->lock);
     complete(all, SINK_UNAVAILABLE, problem);
     free_group(all);

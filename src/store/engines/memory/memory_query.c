@@ -11,32 +11,89 @@
 #include "store/store_spans.h"
 #include "store/store_table.h"
 
+/* The frames of a batch's locations in a tree, each looked up once: of location i, list[first[i]] is their number, and they follow,
+ * outermost first. */
+struct frame_memo {
+    const struct batch *batch;
+    uint32_t *first, *list; /* first: 0 = not looked up yet */
+    size_t cap;
+    uint32_t n;
+};
+
+static void frame_memo_done(struct frame_memo *m)
+{
+    mem_free(m->first);
+    mem_free(m->list);
+}
+
+static int frame_memo_begin(struct frame_memo *m, const struct batch *b)
+{
+    if (m->batch == b)
+        return 0;
+    mem_free(m->first);
+    m->batch = NULL;
+    m->first = mem_zalloc_array(b->dict.n_locations + 1, sizeof *m->first);
+    if (!m->first)
+        return -ENOMEM;
+    m->n = 1;
+    m->batch = b;
+    return 0;
+}
+
+static int frame_memo_add(struct frame_memo *m, struct tree *t, uint32_t location, const struct store_query *q)
+{
+    uint32_t lines = m->batch->dict.locations[location].lines.n, at = m->n, end = lines ? lines : 1;
+    int r = array_reserve(m->list, m->cap, (size_t) m->n + end + 1, UINT32_MAX - 1);
+
+    if (r < 0)
+        return r;
+    m->list[m->n++] = 0;
+    for (uint32_t k = end; k-- > 0;) {
+        struct frame f;
+
+        if (q->no_inlines && lines && k + 1 < lines)
+            break;
+        frame_of_location(m->batch, location, k, &f);
+        frame_reduce(&f, q->by);
+        m->list[m->n] = tree_frame(t, &f);
+        if (m->list[m->n++] == TREE_NONE)
+            return -ENOMEM;
+        m->list[at]++;
+    }
+    m->first[location] = at;
+    return 0;
+}
+
+/* A tree that is being made for a query. */
+struct growing_tree {
+    struct tree *t;
+    const struct store_query *q;
+    struct frame_memo memo;
+};
+
 /* Returns the node of a stack, adding nodes that are missing. */
-static uint32_t add_stack(struct tree *t, const struct batch *b, uint32_t stack, const struct store_query *q)
+static uint32_t add_stack(struct growing_tree *x, const struct batch *b, uint32_t stack)
 {
     struct run st = b->dict.stacks[stack];
+    struct frame_memo *m = &x->memo;
     uint32_t node = 0;
 
+    if (frame_memo_begin(m, b) < 0)
+        return TREE_NONE;
     for (uint32_t i = st.n; i-- > 0 && node != TREE_NONE;) {
-        uint32_t loc = b->dict.indices[st.off + i], lines = b->dict.locations[loc].lines.n;
+        uint32_t loc = b->dict.indices[st.off + i], at;
 
-        for (uint32_t k = lines ? lines : 1; k-- > 0 && node != TREE_NONE;) {
-            struct frame f;
-            uint32_t id;
-
-            if (q->no_inlines && lines && k + 1 < lines)
-                break;
-            frame_of_location(b, loc, k, &f);
-            frame_reduce(&f, q->by);
-            id = tree_frame(t, &f);
-            node = id == TREE_NONE ? TREE_NONE : tree_child(t, node, id);
-        }
+        if (!m->first[loc] && frame_memo_add(m, x->t, loc, x->q) < 0)
+            return TREE_NONE;
+        at = m->first[loc];
+        for (uint32_t k = 1; k <= m->list[at] && node != TREE_NONE; k++)
+            node = tree_child(x->t, node, m->list[at + k]);
     }
     return node;
 }
 
-static int add_item(struct tree *t, const struct memory_item *it, const struct store_query *q,
-                    const struct match *match, uint32_t column, struct store_notes *notes)
+static int add_item(struct growing_tree *x, const struct memory_item *it, const struct match *match, uint32_t column,
+                    struct store_notes *notes)
 {
     const struct profile *p = &it->batch->profiles[it->in.profile];
 
@@ -45,12 +102,12 @@ static int add_item(struct tree *t, const struct memory_item *it, const struct s
         const struct sample *s = &it->batch->samples[p->samples.off + i];
         uint32_t node;
 
-        if (!memory_sample_matches(it, s, q, match) || !intake_value(it->batch, &it->in, p->samples.off + i))
+        if (!memory_sample_matches(it, s, x->q, match) || !intake_value(it->batch, &it->in, p->samples.off + i))
             continue;
-        node = add_stack(t, it->batch, s->stack, q);
+        node = add_stack(x, it->batch, s->stack);
         if (node == TREE_NONE)
             return -ENOMEM;
-        tree_add(t, node, column, intake_value(it->batch, &it->in, p->samples.off + i));
+        tree_add(x->t, node, column, intake_value(it->batch, &it->in, p->samples.off + i));
         notes->samples++;
     }
     return 0;
@@ -115,9 +172,10 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
 }
 
 /* Averages all snapshots of the instance of item `first`, stack by stack. */
-static int add_gauge(struct memory_store *m, struct tree *t, uint32_t first, const struct store_query *q,
-                     const struct match *match, uint32_t column)
+static int add_gauge(struct memory_store *m, struct growing_tree *x, uint32_t first, const struct match *match,
+                     uint32_t column)
 {
+    const struct store_query *q = x->q;
     struct gauge g = {0};
     int r = 0;
 
@@ -131,12 +189,12 @@ static int add_gauge(struct memory_store *m, struct tree *t, uint32_t first, con
     }
     for (uint32_t i = 0; r == 0 && i < g.n; i++) {
         int64_t mean = llround((double) g.v[i].sum / g.snapshots);
-        uint32_t node = mean ? add_stack(t, g.v[i].batch, g.v[i].stack, q) : 0;
+        uint32_t node = mean ? add_stack(x, g.v[i].batch, g.v[i].stack) : 0;
 
         if (node == TREE_NONE)
             r = -ENOMEM;
         else
-            tree_add(t, node, column, mean);
+            tree_add(x->t, node, column, mean);
     }
     mem_free(g.v);
     map_done(&g.map);
@@ -156,6 +214,7 @@ static bool is_first_of_instance(struct memory_store *m, uint32_t i, const struc
 static int select_column(struct memory_store *m, const struct store_query *q, uint32_t column, struct tree *t,
                          struct store_notes *notes, struct err *e)
 {
+    struct growing_tree x = {.t = t, .q = q};
     struct match match;
     int r = match_column(&match, &q->columns[column], m->limits.allow, true, e);
 
@@ -163,16 +222,17 @@ static int select_column(struct memory_store *m, const struct store_query *q, ui
         const struct memory_item *it = &m->items[i];
 
         if (q->cancel && atomic_load(q->cancel))
-            return err_set(e, -ECANCELED, "cancelled");
-        if (!memory_item_matches(m, it, q, &match, &q->columns[column]))
+            r = err_set(e, -ECANCELED, "cancelled");
+        if (r < 0 || !memory_item_matches(m, it, q, &match, &q->columns[column]))
             continue;
         t->type = it->in.type.name;
         t->unit = it->in.type.unit;
         if (it->in.type.rule != TYPE_GAUGE)
-            r = add_item(t, it, q, &match, column, notes);
+            r = add_item(&x, it, &match, column, notes);
         else if (is_first_of_instance(m, i, q, &match, column))
-            r = add_gauge(m, t, i, q, &match, column);
+            r = add_gauge(m, &x, i, &match, column);
     }
+    frame_memo_done(&x.memo);
     return r;
 }
 
