@@ -31,7 +31,7 @@ def run(suite, **config):
     SHOTS.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "WICK_UI_MODULES": str(MODULES), "WICK_CHROMIUM": CHROMIUM}
     p = subprocess.run(["node", str(ROOT / "tests/ui/run.mjs"), suite, json.dumps({"shots": str(SHOTS), **config})],
-                       capture_output=True, text=True, env=env, timeout=240)
+                       capture_output=True, text=True, env=env, timeout=480)
     results = [json.loads(line) for line in p.stdout.split("\n") if line.startswith("{")]
     assert results, p.stderr[-2000:]
     bad = [f"{r['name']}\n{r['error']}" for r in results if not r["ok"]]

@@ -48,11 +48,14 @@ function MiniFlame({tree, column, diff, label}) {
     return html`<canvas class="mini" ref=${el} role="img" aria-label=${`flame graph of ${label}`} style=${{height: ROWS * ROW + "px"}}></canvas>`;
 }
 
-// The function whose own time explains most of the change, with its share of it.
+// The function that explains the change: the one furthest down with three quarters of it or, where there is none, the one
+// whose own time changed most; with its share of the change.
 function culprit(top, diff) {
     const whole = diff.of(top.total[0], top.total[1]).d;
-    const rows = top.rows.map((r) => ({...r, x: diff.of(r.self[0], r.self[1])})).filter((r) => r.name && r.x.significant && Math.sign(r.x.d) === Math.sign(whole));
-    const best = rows.sort((a, b) => Math.abs(b.x.d) - Math.abs(a.x.d))[0];
+    const of = (key) => top.rows.map((r) => ({...r, x: diff.of(r[key][0], r[key][1])})).filter((r) => r.name && r.x.significant && Math.sign(r.x.d) === Math.sign(whole));
+    const own = of("self").sort((a, b) => Math.abs(b.x.d) - Math.abs(a.x.d))[0];
+    const most = of("total").filter((r) => r.x.d / whole >= 0.75).sort((a, b) => Math.abs(a.x.d) - Math.abs(b.x.d))[0];
+    const best = own && own.x.d / whole >= 0.5 ? own : most ?? own;
     return best && {...best, share: whole ? best.x.d / whole : NaN};
 }
 
@@ -101,7 +104,7 @@ function verdictRows(v) {
 export function RegressionCard({deploy, status}) {
     const card = useRef(), {now, before} = deploy;
     const q = useMemo(() => sidesOf(deploy), [now.version, now.since, now.service]);
-    const top = useData(apiUrl("top", {...q, sort: "delta", limit: 40}));
+    const top = useData(apiUrl("top", {...q, sort: "delta", limit: 200}));
     const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}));
     const judged = (status?.questions ?? []).includes("verdict");
     const verdict = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null).data;
