@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "cli/query_nearest.h"
 #include "cli/query_text.h"
+#include "cli/verdict_html.h"
 #include "conf/args.h"
 #include "query/answer.h"
 
@@ -22,7 +23,7 @@ enum { PARAMS_MAX = 64, OPTION_NAME_MAX = 24 };
 struct query_options {
     const char *params[PARAMS_MAX]; /* in the order of answer_params */
     struct ask_target target;
-    const char *output;
+    const char *output, *html;
     bool json, help;
 };
 
@@ -37,6 +38,8 @@ static const struct arg own_args[] = {
      "with --store: the tenant to read"},
     {'o', "output", ARG_STRING, offsetof(struct query_options, output), "FILE",
      "write to this file instead of standard output"},
+    {0, "html", ARG_STRING, offsetof(struct query_options, html), "FILE",
+     "verdict: write what was compared as a self-contained HTML file"},
     {0, "json", ARG_FLAG, offsetof(struct query_options, json), NULL, "print JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct query_options, help), NULL, "show this help"},
 };
@@ -112,6 +115,8 @@ static int query_ask(const struct question *what, struct query_options *o, struc
     } else if (r == 0) {
         r = o->output ? fd_write_file(o->output, text.p ? text.p : "", text.n, e) : command_print(&text);
     }
+    if (r == 0 && o->html && rows)
+        r = verdict_html(&o->target, buf_str(&json), o->html, e);
     if (r < 0 || rows)
         return r;
     query_nearest(&o->target, what, query_param, o, &why);
@@ -155,6 +160,8 @@ static int query_run(int argc, char **argv)
                                nearest_question(argv[1]));
     if (!what)
         return command_misused("query", "unknown query '%s'; wick query --help lists all", argv[1]);
+    if (o.html && strcmp(what->name, "verdict") != 0)
+        return command_misused("query", "--html is an option of verdict");
     if (n > 2)
         return command_misused("query", "unexpected argument '%s': only one selector is allowed", argv[3]);
     if (n == 2 && !argv[2][0])

@@ -141,7 +141,7 @@ def test_engine(tmp_path, engine):
 
 # --- verdicts ---
 
-def test_worse_and_rollback(server):
+def test_worse_and_rollback(server, tmp_path):
     start = minute_ago(60)
     send(server, "deploy", start, 20, shares(), version="1.0")
     send(server, "deploy", start + 20 * MINUTE, 15, shares(encode=0.16), version="1.1")
@@ -154,6 +154,9 @@ def test_worse_and_rollback(server):
     assert all(FIELDS <= set(r) for r in answer["drift"]) and answer["instances"] == 10
     assert query(server, "verdict", 'cpu{service.name="deploy"}') == answer
     assert server.json("/api/v1/verdict?service=deploy")["verdict"] == "worse"
+    query(server, "verdict", "deploy", "--html", str(tmp_path / "verdict.html"))
+    page = (tmp_path / "verdict.html").read_text()
+    assert "deploy 1.0 → 1.1: worse" in page and '"encode"' in page and "http://127" not in page
     send(server, "deploy", start + 35 * MINUTE, 15, shares(), version="1.0")
     answer = query(server, "verdict", "deploy")
     assert answer["verdict"] == "better" and answer["version"] == "1.0" and answer["previous"] == "1.1" and answer["rollback"]
