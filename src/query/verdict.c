@@ -190,6 +190,22 @@ static struct verdict_run *newest_run(struct judging *x, struct str version)
     return best;
 }
 
+/* Runs that began in the same coarse step as this one, such as a deploy soon after the start of the service: finer times
+ * tell which began first. */
+static int refine_tied(struct judging *x, const struct verdict_run *run, struct err *e)
+{
+    int64_t first = run->first;
+    size_t n = 0;
+    int r = 0;
+
+    for (size_t i = 0; i < x->n_runs; i++)
+        n += x->runs[i].first == first;
+    for (size_t i = 0; r == 0 && n > 1 && i < x->n_runs; i++)
+        if (x->runs[i].first == first)
+            r = refine(x, &x->runs[i], e);
+    return r;
+}
+
 /* The run of another version that began before and was active last. */
 static struct verdict_run *previous_run(struct judging *x, const struct verdict_run *new)
 {
@@ -340,6 +356,10 @@ static int run_verdict(struct judging *x, struct err *e)
     if (!new)
         return err_set(e, -ENODATA, "service '%.*s' has no profiles of version '%.*s' in this time",
                        STR_FMT(x->ask->service), STR_FMT(x->ask->version));
+    r = refine_tied(x, new, e);
+    if (r < 0)
+        return r;
+    new = newest_run(x, x->ask->version);
     old = previous_run(x, new);
     v->version = new->version;
     kept[0] = *new;

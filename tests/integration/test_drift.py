@@ -3,10 +3,11 @@
 samples are drawn with fixed seeds."""
 import json
 import subprocess
+import time
 import urllib.parse
 
 import pytest
-from drift_tools import MINUTE, instance, minute_ago, query, send, shares
+from drift_tools import MINUTE, SECOND, instance, minute_ago, query, send, shares
 from ui_data import Request
 from wick_tools import WICK, Server
 
@@ -173,6 +174,15 @@ def test_same_and_canary(server):
     answer = query(server, "verdict", "canary")
     assert answer["verdict"] == "same" and answer["compared"] == "overlap" and answer["version"] == "b"
     assert answer["from"] == answer["baseline_from"]
+
+
+def test_deploy_soon_after_the_start(server):
+    """Both versions begin in the same five minutes, which is how finely runs are looked for first."""
+    start = (time.time_ns() // (5 * MINUTE) - 6) * 5 * MINUTE
+    send(server, "hasty", start + 10 * SECOND, 2, shares(), version="1")
+    send(server, "hasty", start + 2 * MINUTE + 30 * SECOND, 2, shares(encode=0.5), version="2")
+    answer = query(server, "verdict", "hasty")
+    assert (answer["version"], answer["previous"]) == ("2", "1"), answer["sentence"]
 
 
 def test_not_enough(server):
