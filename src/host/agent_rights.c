@@ -43,15 +43,6 @@ static void raise_memlock(void)
     setrlimit(RLIMIT_MEMLOCK, &all);
 }
 
-/* The agent needs little time, and needs it soon: a process is read while it runs. On a machine with many more threads than
- * CPUs it would be late, and programs that live for milliseconds would be gone. --budget limits what it takes. */
-static void raise_priority(void)
-{
-    enum { NICE = -5 };
-
-    setpriority(PRIO_PROCESS, 0, NICE);
-}
-
 static int become(uint64_t keep, struct err *e)
 {
     const struct passwd *pw = getpwnam("wick-agent");
@@ -83,7 +74,6 @@ int agent_rights_drop(bool keep_caps, struct err *e)
     if (r == 0 && !(have & CONFINE_CAP(CAP_BPF)) && have & CONFINE_CAP(CAP_SYS_ADMIN))
         keep |= CONFINE_CAP(CAP_SYS_ADMIN); /* before Linux 5.8 it includes the newer ones */
     raise_memlock();
-    raise_priority();
     if (r == 0 && geteuid() == 0 && !keep_caps)
         r = become(keep, e);
     if (r < 0)
