@@ -64,7 +64,7 @@ static int read_usual(struct alert_look *l, struct alert_cached *c, struct err *
     if (n < 0)
         return (int) n;
     c->windows = (uint32_t) n;
-    c->until = l->eval->now + step;
+    c->until = n < BASELINE_WINDOWS_MIN ? 0 : l->eval->now + step; /* too few: more may arrive at any time */
     if (!n)
         return 0;
     c->usual = median(v, n);

@@ -271,8 +271,8 @@ def test_alertmanager(tmp_path):
 def test_lost_and_spike(tmp_path, receiver):
     """A service that was heard from in the baseline and no longer sends; and one that allocates many times what it usually does."""
     rules = """
-    - {name: silent, type: lost, window: 1m, baseline: 6h}
-    - {name: burst, type: spike, selector: 'cpu{service.name="bursty"}', window: 1m, baseline: 1h, for: 0s}
+    - {name: silent, type: lost, window: 5m, baseline: 6h}
+    - {name: burst, type: spike, selector: 'cpu{service.name="bursty"}', window: 5m, baseline: 1h, for: 0s}
 """
     s = serve(tmp_path, f"alerts:\n  interval: INTERVAL\n  webhooks: ['{receiver.url}']\n  rules:{rules}")
     try:
