@@ -104,8 +104,9 @@ static void put_spikes(struct buf *out, const struct trends *t, uint32_t series)
 
     buf_putc(out, '[');
     for (uint32_t i = 0; i < v->n_spikes; i++) {
-        buf_printf(out, "%s{\"time\":\"%lld\",\"rate\":", i ? "," : "",
-                   (long long) (t->points.from + v->spikes[i] * t->points.step));
+        int64_t at = t->points.from + v->spikes[i] * t->points.step;
+
+        buf_printf(out, "%s{\"time\":\"%lld\",\"rate\":", i ? "," : "", (long long) at);
         json_put_double(out, trends_rate(t, series, v->spikes[i]));
         buf_puts(out, ",\"usual\":");
         json_put_double(out, v->usual);
