@@ -133,12 +133,16 @@ static enum agent_end walk_copy(struct agent *a, struct process *p, const struct
 {
     struct walk_context c = {.a = a, .p = p};
     struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
+    struct stack_words words = {a->words, *n_words, e->n_kernel + AGENT_USER_FRAMES};
     struct stack_copy copy;
+    enum agent_end end;
 
     if (!s || s->time_ns != e->time_ns || s->tid != e->tid)
         return e->end;
     copy = (struct stack_copy){s->sp, s->n, s->bytes};
-    return stack_walk(&e->resume, &copy, find_rule, &c, a->words, n_words, e->n_kernel + AGENT_USER_FRAMES);
+    end = stack_walk(&e->resume, &copy, find_rule, &c, &words);
+    *n_words = words.n;
+    return end;
 }
 
 static void forget_process(void *arg, struct process *p)

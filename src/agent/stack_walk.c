@@ -28,7 +28,7 @@ static enum agent_end end_of(enum remote_result r)
 }
 
 enum agent_end stack_walk(const struct agent_regs *from, const struct stack_copy *copy, stack_rule *rule, void *arg,
-                          uint64_t *words, uint32_t *n, uint32_t max)
+                          struct stack_words *words)
 {
     struct proc_memory memory = {.read = read_copy, .data = copy};
     struct remote_regs regs = {from->pc, from->sp, from->fp, from->bx, {0}, from->exact, from->is_leaf};
@@ -39,12 +39,12 @@ enum agent_end stack_walk(const struct agent_regs *from, const struct stack_copy
         uint32_t why = AGENT_END_NO_RULE;
         const struct unwind_rule *u;
 
-        if (*n >= max)
+        if (words->n >= words->max)
             return AGENT_END_DEPTH;
         u = rule(arg, regs.exact ? regs.pc : regs.pc - 1, &why);
         if (!u && why == AGENT_END_NO_MAPPING)
             return why; /* not code: the frame before was the last valid one */
-        words[(*n)++] = regs.pc | (uint64_t) regs.exact << 56;
+        words->v[words->n++] = regs.pc | (uint64_t) regs.exact << 56;
         if (u && u->cfa == UNWIND_CFA_SWITCH) /* the walk continues on a stack that was not copied */
             return AGENT_END_NO_RULE;
         if (!u && why != AGENT_END_NONE)

@@ -20,8 +20,14 @@ struct stack_copy {
  * AGENT_END_NO_RULE, or AGENT_END_NONE for "by frame pointers". */
 typedef const struct unwind_rule *stack_rule(void *arg, uint64_t address, uint32_t *ret_end);
 
-/* Appends words at index *n, at most max in all; returns how the walk ended. */
+/* The words of a stack: n of them, at most max. */
+struct stack_words {
+    uint64_t *v;
+    uint32_t n, max;
+};
+
+/* Appends words; returns how the walk ended. */
 enum agent_end stack_walk(const struct agent_regs *regs, const struct stack_copy *copy, stack_rule *rule, void *arg,
-                          uint64_t *words, uint32_t *n, uint32_t max);
+                          struct stack_words *words);
 
 #endif

@@ -261,7 +261,7 @@ static int look_table(struct alert_look *l, struct err *e)
     int r = alert_compile(l, l->from, l->to, &q, e);
 
     if (r == 0)
-        r = query_top(l->eval->store, q, ROWS_FUNCTION, QUERY_SORT_TOTAL, 0, &t, &notes, e);
+        r = query_top(l->eval->store, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_TOTAL, 0}, &t, &notes, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; r == 0 && i < l->source->n_rules; i++)

@@ -261,26 +261,26 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
 static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
+    _cleanup_(store_callers_done) struct store_callers x = {0};
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = query_callers(c->store, q, answer_param(c, "function"), &callers, &callees, &c->notes, e);
+        r = query_callers(c->store, q, answer_param(c, "function"), &x, &c->notes, e);
     if (r == 0)
-        r = query_coverage(c->store, q, callers->covered_ns, e);
+        r = query_coverage(c->store, q, x.callers->covered_ns, e);
     if (r < 0)
         return r;
-    memcpy(callees->covered_ns, callers->covered_ns, sizeof callees->covered_ns);
+    memcpy(x.callees->covered_ns, x.callers->covered_ns, sizeof x.callees->covered_ns);
     if (wants_text(c)) {
         buf_puts(out, "callers, the nearest first: ");
-        r = tree_to_text(out, callers, TEXT_MAX / 2);
+        r = tree_to_text(out, x.callers, TEXT_MAX / 2);
         buf_puts(out, "\ncallees: ");
-        return r < 0 ? r : tree_to_text(out, callees, TEXT_MAX / 2);
+        return r < 0 ? r : tree_to_text(out, x.callees, TEXT_MAX / 2);
     }
     buf_puts(out, "{\"callers\":");
-    tree_to_json(out, callers);
+    tree_to_json(out, x.callers);
     buf_puts(out, ",\"callees\":");
-    tree_to_json(out, callees);
+    tree_to_json(out, x.callees);
     buf_putc(out, '}');
     return 0;
 }
@@ -303,7 +303,8 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = answer_compile(c, &q, e);
     if (r == 0)
-        r = query_top(c->store, q, rows, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &t, &c->notes, e);
+        r = query_top(c->store, q, &(struct query_order){rows, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX)}, &t,
+                      &c->notes, e);
     if (r < 0)
         return r;
     query_table_json(out, &t, NULL);
@@ -318,7 +319,9 @@ static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
     int r = answer_compile(c, &q, e);
 
     if (r == 0)
-        r = query_lines(c->store, q, answer_param(c, "function"), answer_param(c, "file"), &t, &c->notes, e);
+        r = query_lines(c->store, q,
+                        &(struct query_place){.function = answer_param(c, "function"), .file = answer_param(c, "file")},
+                        &t, &c->notes, e);
     if (r < 0)
         return r;
     query_table_json(out, &t, NULL);

@@ -95,7 +95,8 @@ static int read_side(struct drifting *x, struct store *s, const struct query *q,
     sq.columns[0] = (struct store_column){c[side].selector, range->from, range->to};
     sq.n_columns = 1;
     sq.by = BY_FUNCTION;
-    return named_cube(s, q->names, &sq, &(struct store_cube_query){range->width, by_resource}, &x->cubes[side], e);
+    return named_cube(&(struct named_store){s, q->names, q->q.notes}, &sq,
+                      &(struct store_cube_query){range->width, by_resource}, &x->cubes[side], e);
 }
 
 static int read_sides(struct drifting *x, struct store *s, const struct query *q, struct err *e)

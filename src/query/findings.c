@@ -224,7 +224,7 @@ int query_findings(struct store *s, struct query *q, struct findings *ret, struc
     sq.n_columns = 1;
     sq.max_nodes = 0;
     sq.by = BY_FUNCTION;
-    r = named_select(s, q->names, &sq, &t, notes, e);
+    r = named_select(&(struct named_store){s, q->names, notes}, &sq, &t, e);
     if (r == 0) {
         ret->total = t->total[0][0];
         ret->type = arena_str(&ret->arena, t->type);

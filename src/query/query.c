@@ -70,20 +70,26 @@ static int get_by(struct str s, enum granularity *ret, struct err *e)
     return err_set(e, -EINVAL, "by: '%.*s' is not function, filefunction, file, line or address", STR_FMT(s));
 }
 
-static int get_column(struct query *q, int i, struct str text, int64_t from, int64_t to, const char *name,
-                      struct err *e)
+/* A column as it was asked for. */
+struct column_params {
+    const char *name; /* of the parameter with the selector */
+    struct str selector;
+    int64_t from, to;
+};
+
+static int get_column(struct query *q, int i, const struct column_params *p, struct err *e)
 {
-    int r = text.n ? selector_parse(text, &q->arena, &q->selectors[i], e) : 0;
+    int r = p->selector.n ? selector_parse(p->selector, &q->arena, &q->selectors[i], e) : 0;
 
     if (r < 0)
-        return bad(e, r, name);
+        return bad(e, r, p->name);
     if (!q->selectors[i].type.n) {
         q->selectors[i].type = q->type;
         q->any_type = true;
     }
-    if (from >= to)
-        return err_set(e, -EINVAL, "%s: the time range is empty: 'from' must be before 'to'", name);
-    q->q.columns[i] = (struct store_column){&q->selectors[i], from, to};
+    if (p->from >= p->to)
+        return err_set(e, -EINVAL, "%s: the time range is empty: 'from' must be before 'to'", p->name);
+    q->q.columns[i] = (struct store_column){&q->selectors[i], p->from, p->to};
     return 0;
 }
 
@@ -96,7 +102,7 @@ static int compile_columns(const struct query_params *p, struct query *q, struct
     if (r == 0)
         r = get_time(p->from, p->now, to - RANGE_DEFAULT, "from", &from, e);
     if (r == 0)
-        r = get_column(q, diff, p->query, from, to, "query", e);
+        r = get_column(q, diff, &(struct column_params){"query", p->query, from, to}, e);
     if (r < 0 || !diff) {
         q->q.n_columns = 1;
         return r;
@@ -106,7 +112,9 @@ static int compile_columns(const struct query_params *p, struct query *q, struct
         r = get_time(p->base_to, p->now, p->base_from.n ? MIN(wrap_add(base_from, to - from), CLOCK_MAX) : to,
                      "base_to", &base_to, e);
     if (r == 0)
-        r = get_column(q, 0, p->base_query.n ? p->base_query : p->query, base_from, base_to, "base_query", e);
+        r = get_column(
+            q, 0, &(struct column_params){"base_query", p->base_query.n ? p->base_query : p->query, base_from, base_to},
+            e);
     q->q.n_columns = 2;
     q->is_diff = true;
     return r;
@@ -232,11 +240,11 @@ void query_free(struct query *q)
 
 int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e)
 {
-    return named_select(s, q->names, &q->q, ret, notes, e);
+    return named_select(&(struct named_store){s, q->names, notes}, &q->q, ret, e);
 }
 
-int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
-                  struct tree **ret_callees, struct store_notes *notes, struct err *e)
+int query_callers(struct store *s, struct query *q, struct str function, struct store_callers *ret,
+                  struct store_notes *notes, struct err *e)
 {
     struct store_query sq = q->q;
 
@@ -244,7 +252,7 @@ int query_callers(struct store *s, struct query *q, struct str function, struct 
         return err_set(e, -EINVAL, "function is required");
     sq.min_share = 0;
     sq.by = BY_FUNCTION;
-    return named_callers(s, q->names, &sq, function, ret_callers, ret_callees, notes, e);
+    return named_callers(&(struct named_store){s, q->names, notes}, &sq, function, ret, e);
 }
 
 /* --- series --- */
@@ -327,6 +335,6 @@ int query_export(struct store *s, struct query *q, struct batch **ret, struct er
     int r = builder_new(&(struct builder_limits){.memory = q->q.memory_limit}, &b);
 
     if (r == 0)
-        r = named_export(s, q->names, &q->q, collect, b, e);
+        r = named_export(&(struct named_store){.store = s, .names = q->names}, &q->q, collect, b, e);
     return r < 0 ? r : builder_finish(b, ret, e);
 }

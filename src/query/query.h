@@ -92,17 +92,25 @@ struct query_table {
 enum query_sort { QUERY_SORT_SELF, QUERY_SORT_TOTAL, QUERY_SORT_DELTA, QUERY_SORT_SHARE }; /* the last two for diffs */
 int query_sort_parse(struct str s, enum query_sort *ret, struct err *e);
 
-int query_top(struct store *s, struct query *q, enum store_rows rows, enum query_sort sort, uint32_t limit,
-              struct query_table *ret, struct store_notes *notes, struct err *e);
+struct query_order {
+    enum store_rows rows;
+    enum query_sort sort;
+    uint32_t limit; /* rows; 0: all */
+};
+int query_top(struct store *s, struct query *q, const struct query_order *o, struct query_table *ret,
+              struct store_notes *notes, struct err *e);
 /* Weights per line of one function (exact name) or one file, ordered by line number. */
-int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
+struct query_place {
+    struct str function, file;
+};
+int query_lines(struct store *s, struct query *q, const struct query_place *at, struct query_table *ret,
                 struct store_notes *notes, struct err *e);
 void query_table_done(struct query_table *t);
 
 /* The callers and callees of a function (exact name): two trees with the function at their top. Recursion counts once:
  * only the outermost call on a path counts. max_nodes of q applies to each tree. */
-int query_callers(struct store *s, struct query *q, struct str function, struct tree **ret_callers,
-                  struct tree **ret_callees, struct store_notes *notes, struct err *e);
+int query_callers(struct store *s, struct query *q, struct str function, struct store_callers *ret,
+                  struct store_notes *notes, struct err *e);
 
 /* Which binaries have symbols: one row per mapping and build ID, ordered by unnamed weight, largest first. Each frame
  * is counted once; weight is what the selection spent in the frames. */

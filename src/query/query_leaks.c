@@ -70,7 +70,7 @@ int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_l
     arena_init(&ret->arena, 0);
     sq.columns[0] = q->q.columns[q->is_diff];
     sq.n_columns = 1;
-    r = named_windows(s, q->names, &sq, QUERY_LEAK_WINDOWS, &ret->windows, notes, e);
+    r = named_windows(&(struct named_store){s, q->names, notes}, &sq, QUERY_LEAK_WINDOWS, &ret->windows, e);
     if (r == 0) {
         ret->tree = ret->windows.tree;
         ret->window_ns = ret->windows.width_ns;

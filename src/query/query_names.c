@@ -25,9 +25,9 @@ struct asker {
     const char *tenant;
 };
 
-static struct asker asker(struct store *s, struct names *names, const struct store_query *q)
+static struct asker asker(const struct named_store *n, const struct store_query *q)
 {
-    return (struct asker){s, s->ops->name_later ? names : NULL, q->tenant};
+    return (struct asker){n->store, n->store->ops->name_later ? n->names : NULL, q->tenant};
 }
 
 /* --- addresses without a name or a line --- */
@@ -158,72 +158,68 @@ static bool tree_lacks(const struct asker *a, const struct tree *t)
     return false;
 }
 
-int named_select(struct store *s, struct names *names, const struct store_query *q, struct tree **ret,
-                 struct store_notes *notes, struct err *e)
+int named_select(const struct named_store *n, const struct store_query *q, struct tree **ret, struct err *e)
 {
-    struct asker a = asker(s, names, q);
+    struct asker a = asker(n, q);
     _cleanup_(tree_freep) struct tree *t = NULL;
-    int r = s->ops->select(s, q, &t, notes, e);
+    int r = n->store->ops->select(n->store, q, &t, n->notes, e);
 
     if (r == 0)
-        r = name_if(&a, tree_lacks(&a, t), q, notes, e);
+        r = name_if(&a, tree_lacks(&a, t), q, n->notes, e);
     if (r == -E2BIG && t) /* too large by address: the answer stays without names */
         r = 0;
     if (r == 1) {
         tree_free(TAKE(t));
-        r = s->ops->select(s, q, &t, notes, e);
+        r = n->store->ops->select(n->store, q, &t, n->notes, e);
     }
     if (r == 0)
         *ret = TAKE(t);
     return r;
 }
 
-int named_windows(struct store *s, struct names *names, const struct store_query *q, uint32_t n,
-                  struct store_windows *ret, struct store_notes *notes, struct err *e)
+int named_windows(const struct named_store *n, const struct store_query *q, uint32_t windows, struct store_windows *ret,
+                  struct err *e)
 {
-    struct asker a = asker(s, names, q);
-    int r = store_windows(s, q, n, ret, notes, e);
+    struct asker a = asker(n, q);
+    int r = store_windows(n->store, q, windows, ret, n->notes, e);
 
     if (r < 0)
         return r;
-    r = name_if(&a, tree_lacks(&a, ret->tree), q, notes, e);
-    if (r == -E2BIG)
-        return 0;
-    if (r == 0)
+    r = name_if(&a, tree_lacks(&a, ret->tree), q, n->notes, e);
+    if (r == 0 || r == -E2BIG)
         return 0;
     store_windows_done(ret);
-    return r < 0 ? r : store_windows(s, q, n, ret, notes, e);
+    return r < 0 ? r : store_windows(n->store, q, windows, ret, n->notes, e);
 }
 
-int named_cube(struct store *s, struct names *names, const struct store_query *q, const struct store_cube_query *cq,
+int named_cube(const struct named_store *n, const struct store_query *q, const struct store_cube_query *cq,
                struct store_cube *ret, struct err *e)
 {
-    struct asker a = asker(s, names, q);
-    int r = store_cube(s, q, cq, ret, q->notes, e);
+    struct asker a = asker(n, q);
+    int r = store_cube(n->store, q, cq, ret, n->notes, e);
 
     if (r < 0)
         return r;
-    r = name_if(&a, tree_lacks(&a, ret->tree), q, q->notes, e);
+    r = name_if(&a, tree_lacks(&a, ret->tree), q, n->notes, e);
     if (r == 0 || r == -E2BIG)
         return 0;
     store_cube_done(ret);
-    return r < 0 ? r : store_cube(s, q, cq, ret, q->notes, e);
+    return r < 0 ? r : store_cube(n->store, q, cq, ret, n->notes, e);
 }
 
-int named_callers(struct store *s, struct names *names, const struct store_query *q, struct str function,
-                  struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes, struct err *e)
+int named_callers(const struct named_store *n, const struct store_query *q, struct str function,
+                  struct store_callers *ret, struct err *e)
 {
-    struct asker a = asker(s, names, q);
-    int r = s->ops->callers(s, q, function, ret_callers, ret_callees, notes, e);
+    struct asker a = asker(n, q);
+    int r = n->store->ops->callers(n->store, q, function, ret, n->notes, e);
 
     if (r < 0)
         return r;
-    r = name_if(&a, tree_lacks(&a, *ret_callers) || tree_lacks(&a, *ret_callees), q, notes, e);
+    r = name_if(&a, tree_lacks(&a, ret->callers) || tree_lacks(&a, ret->callees), q, n->notes, e);
     if (r == 0)
         return 0;
-    tree_free(TAKE(*ret_callers));
-    tree_free(TAKE(*ret_callees));
-    return r < 0 ? r : s->ops->callers(s, q, function, ret_callers, ret_callees, notes, e);
+    store_callers_done(ret);
+    return r < 0 ? r : n->store->ops->callers(n->store, q, function, ret, n->notes, e);
 }
 
 /* --- tables --- */
@@ -236,19 +232,19 @@ static bool table_lacks(const struct asker *a, const struct store_table *t)
     return false;
 }
 
-int named_table(struct store *s, struct names *names, const struct store_query *q, const struct store_table_query *tq,
-                struct store_table *ret, struct store_notes *notes, struct err *e)
+int named_table(const struct named_store *n, const struct store_query *q, const struct store_table_query *tq,
+                struct store_table *ret, struct err *e)
 {
-    struct asker a = asker(s, names, q);
-    int r = s->ops->table(s, q, tq, ret, notes, e);
+    struct asker a = asker(n, q);
+    int r = n->store->ops->table(n->store, q, tq, ret, n->notes, e);
 
     if (r < 0)
         return r;
-    r = name_if(&a, table_lacks(&a, ret), q, notes, e);
+    r = name_if(&a, table_lacks(&a, ret), q, n->notes, e);
     if (r == 0)
         return 0;
     store_table_done(ret);
-    return r < 0 ? r : s->ops->table(s, q, tq, ret, notes, e);
+    return r < 0 ? r : n->store->ops->table(n->store, q, tq, ret, n->notes, e);
 }
 
 /* --- whole profiles --- */
@@ -289,10 +285,10 @@ static int keep_batch(void *ctx, struct batch *b)
     return r;
 }
 
-int named_export(struct store *s, struct names *names, const struct store_query *q, store_batch_fn fn, void *ctx,
-                 struct err *e)
+int named_export(const struct named_store *n, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e)
 {
-    struct asker a = asker(s, names, q);
+    struct asker a = asker(n, q);
+    struct store *s = n->store;
     struct kept k = {0};
     int r;
 

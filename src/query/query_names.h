@@ -10,18 +10,22 @@
 #include "query/query.h"
 #include "store/store_cube.h"
 
-int named_select(struct store *s, struct names *names, const struct store_query *q, struct tree **ret,
-                 struct store_notes *notes, struct err *e);
-int named_table(struct store *s, struct names *names, const struct store_query *q, const struct store_table_query *tq,
-                struct store_table *ret, struct store_notes *notes, struct err *e);
-int named_callers(struct store *s, struct names *names, const struct store_query *q, struct str function,
-                  struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes, struct err *e);
-int named_windows(struct store *s, struct names *names, const struct store_query *q, uint32_t n,
-                  struct store_windows *ret, struct store_notes *notes, struct err *e);
-/* Notes go to q->notes, which must be set. */
-int named_cube(struct store *s, struct names *names, const struct store_query *q, const struct store_cube_query *cq,
+/* Who answers: names may be NULL. notes is set by all but named_export(), whose notes go to q->notes. */
+struct named_store {
+    struct store *store;
+    struct names *names;
+    struct store_notes *notes;
+};
+
+int named_select(const struct named_store *n, const struct store_query *q, struct tree **ret, struct err *e);
+int named_table(const struct named_store *n, const struct store_query *q, const struct store_table_query *tq,
+                struct store_table *ret, struct err *e);
+int named_callers(const struct named_store *n, const struct store_query *q, struct str function,
+                  struct store_callers *ret, struct err *e);
+int named_windows(const struct named_store *n, const struct store_query *q, uint32_t windows, struct store_windows *ret,
+                  struct err *e);
+int named_cube(const struct named_store *n, const struct store_query *q, const struct store_cube_query *cq,
                struct store_cube *ret, struct err *e);
-int named_export(struct store *s, struct names *names, const struct store_query *q, store_batch_fn fn, void *ctx,
-                 struct err *e);
+int named_export(const struct named_store *n, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
 
 #endif

@@ -95,7 +95,8 @@ int query_binaries(struct store *s, struct query *q, uint32_t limit, struct quer
     *ret = (struct query_binaries){0};
     arena_init(&ret->arena, q->q.memory_limit);
     /* only frames by address keep their binary when they have a name */
-    r = named_table(s, q->names, &q->q, &(struct store_table_query){.rows = ROWS_FRAME}, &t, notes, e);
+    r = named_table(&(struct named_store){s, q->names, notes}, &q->q, &(struct store_table_query){.rows = ROWS_FRAME},
+                    &t, e);
     if (r < 0) {
         arena_done(&ret->arena);
         return r;

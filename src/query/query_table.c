@@ -135,7 +135,7 @@ static int ask_table(struct store *s, const struct query *q, const struct store_
 
     *ret = (struct query_table){.n_columns = q->q.n_columns};
     arena_init(&ret->arena, 0);
-    r = named_table(s, q->names, &q->q, tq, &ret->sums, notes, e);
+    r = named_table(&(struct named_store){s, q->names, notes}, &q->q, tq, &ret->sums, e);
     if (r == 0)
         r = take_rows(ret);
     if (r == 0)
@@ -145,16 +145,16 @@ static int ask_table(struct store *s, const struct query *q, const struct store_
     return r;
 }
 
-int query_top(struct store *s, struct query *q, enum store_rows rows, enum query_sort sort, uint32_t limit,
-              struct query_table *ret, struct store_notes *notes, struct err *e)
+int query_top(struct store *s, struct query *q, const struct query_order *o, struct query_table *ret,
+              struct store_notes *notes, struct err *e)
 {
     int r;
 
-    if (sort >= QUERY_SORT_DELTA && !q->is_diff)
+    if (o->sort >= QUERY_SORT_DELTA && !q->is_diff)
         return err_set(e, -EINVAL, "sort: delta and share require a base: base_query, base_from or base_to");
-    r = ask_table(s, q, &(struct store_table_query){.rows = rows}, ret, notes, e);
+    r = ask_table(s, q, &(struct store_table_query){.rows = o->rows}, ret, notes, e);
     if (r == 0)
-        sort_rows(ret, sort, limit);
+        sort_rows(ret, o->sort, o->limit);
     return r;
 }
 
@@ -168,13 +168,13 @@ static int by_line(const void *a, const void *b)
     return r ? r : str_cmp(x->name, y->name);
 }
 
-int query_lines(struct store *s, struct query *q, struct str function, struct str file, struct query_table *ret,
+int query_lines(struct store *s, struct query *q, const struct query_place *at, struct query_table *ret,
                 struct store_notes *notes, struct err *e)
 {
-    struct store_table_query tq = {.rows = ROWS_LINE, .function = function, .file = file};
+    struct store_table_query tq = {.rows = ROWS_LINE, .function = at->function, .file = at->file};
     int r;
 
-    if (!function.n && !file.n)
+    if (!at->function.n && !at->file.n)
         return err_set(e, -EINVAL, "function or file is required");
     r = ask_table(s, q, &tq, ret, notes, e);
     if (r < 0)

@@ -213,6 +213,17 @@ enum store_confirm { STORE_CONFIRM_CLOCK, STORE_CONFIRM_DAMAGE };
 typedef void (*store_statement_fn)(void *ctx, const char *statement);
 typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 
+/* The answer of store_ops.callers. */
+struct store_callers {
+    struct tree *callers, *callees;
+};
+static inline void store_callers_done(struct store_callers *c)
+{
+    tree_free(c->callers);
+    tree_free(c->callees);
+    *c = (struct store_callers){0};
+}
+
 struct store_ops {
     const char *name, *help;
     bool in_dir; /* needs store_config.dir, a directory of this machine */
@@ -240,8 +251,8 @@ struct store_ops {
                 struct store_notes *notes, struct err *e);
     /* The callers and callees of a function (exact name): two trees with the function at their top, each with at most
      * max_nodes. Recursion counts once: only the outermost call on a path counts. */
-    int (*callers)(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
-                   struct tree **ret_callees, struct store_notes *notes, struct err *e);
+    int (*callers)(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
+                   struct store_notes *notes, struct err *e);
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e);
     int (*each_series)(struct store *s, const struct store_range *r, store_series_fn fn, void *ctx);

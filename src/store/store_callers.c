@@ -115,8 +115,8 @@ int callers_finish(struct tree *t, struct str type, struct str unit, uint32_t ma
     return 0;
 }
 
-int callers_of_tree(const struct tree *t, struct str function, uint32_t max_nodes, struct tree **ret_callers,
-                    struct tree **ret_callees)
+/* function is the exact name; each answer is pruned to max_nodes (0: all). */
+static int callers_of_tree(const struct tree *t, struct str function, uint32_t max_nodes, struct store_callers *ret)
 {
     _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
     struct sandwich x = {.src = t};
@@ -128,18 +128,16 @@ int callers_of_tree(const struct tree *t, struct str function, uint32_t max_node
         r = callers_finish(TAKE(x.out[0]), t->type, t->unit, max_nodes, &callers);
     if (r == 0)
         r = callers_finish(TAKE(x.out[1]), t->type, t->unit, max_nodes, &callees);
-    if (r == 0) {
-        *ret_callers = TAKE(callers);
-        *ret_callees = TAKE(callees);
-    }
+    if (r == 0)
+        *ret = (struct store_callers){TAKE(callers), TAKE(callees)};
     tree_free(x.out[0]);
     tree_free(x.out[1]);
     arena_done(&x.arena);
     return r;
 }
 
-int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
-                      struct tree **ret_callees, struct store_notes *notes, struct err *e)
+int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
+                      struct store_notes *notes, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *tree = NULL;
     struct store_query whole = *q;
@@ -147,5 +145,5 @@ int callers_by_select(struct store *s, const struct store_query *q, struct str f
 
     whole.max_nodes = 0;
     r = s->ops->select(s, &whole, &tree, notes, e);
-    return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret_callers, ret_callees);
+    return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret);
 }

@@ -9,12 +9,9 @@
 #include "model/tree.h"
 #include "store/store.h"
 
-/* function is the exact name; each answer is pruned to max_nodes (0: all). */
-int callers_of_tree(const struct tree *t, struct str function, uint32_t max_nodes, struct tree **ret_callers,
-                    struct tree **ret_callees);
 /* store_ops.callers for engines that have nothing better than the tree of select. */
-int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
-                      struct tree **ret_callees, struct store_notes *notes, struct err *e);
+int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
+                      struct store_notes *notes, struct err *e);
 /* Computes totals of an assembled answer and prunes it. Consumes t. */
 int callers_finish(struct tree *t, struct str type, struct str unit, uint32_t max_nodes, struct tree **ret);
 

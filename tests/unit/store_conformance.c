@@ -577,23 +577,23 @@ static void dump_callers(struct buf *out, struct store *s, const struct store_qu
     k.columns[1] = k.columns[0];
     k.columns[1].to -= (k.columns[1].to - k.columns[1].from) / 4;
     for (k.n_columns = 1; k.n_columns <= 2; k.n_columns++) {
-        _cleanup_(tree_freep) struct tree *up = NULL, *down = NULL, *few_up = NULL, *few_down = NULL;
+        _cleanup_(store_callers_done) struct store_callers all = {0}, few = {0};
         struct store_notes notes = {0};
         struct err e = {0};
 
         k.max_nodes = 0;
-        if (s->ops->callers(s, &k, STR("fn7"), &up, &down, &notes, &e) < 0)
+        if (s->ops->callers(s, &k, STR("fn7"), &all, &notes, &e) < 0)
             tap_fail("callers: %s", e.message);
-        dump_tree(out, up);
-        dump_tree(out, down);
+        dump_tree(out, all.callers);
+        dump_tree(out, all.callees);
         k.max_nodes = 12;
-        if (s->ops->callers(s, &k, STR("fn7"), &few_up, &few_down, &notes, &e) < 0)
+        if (s->ops->callers(s, &k, STR("fn7"), &few, &notes, &e) < 0)
             tap_fail("callers: %s", e.message);
-        ok(few_up->n_nodes <= 2 * 12 + 1 && few_down->n_nodes <= 2 * 12 + 1); /* including the folded nodes */
+        ok(few.callers->n_nodes <= 2 * 12 + 1 && few.callees->n_nodes <= 2 * 12 + 1); /* including the folded nodes */
         for (uint32_t c = 0; c < k.n_columns; c++) {
-            eq_int(few_up->total[c][0], up->total[c][0]);
-            eq_int(few_down->total[c][0], down->total[c][0]);
-            eq_int(few_down->total[c][0], few_up->total[c][0]);
+            eq_int(few.callers->total[c][0], all.callers->total[c][0]);
+            eq_int(few.callees->total[c][0], all.callees->total[c][0]);
+            eq_int(few.callees->total[c][0], few.callers->total[c][0]);
         }
     }
 }

@@ -229,22 +229,22 @@ static void test_walk(void)
     uint64_t stack[16] = {0}, base = 0x7000, words[32];
     struct stack_copy copy = {base, sizeof stack, (const uint8_t *) stack};
     struct agent_regs regs = {.pc = 0x1100, .sp = base, .fp = base + 4 * 8, .exact = 1, .is_leaf = 1};
-    uint32_t n = 0;
+    struct stack_words out = {words, 0, 32};
 
     stack[1] = 0x2200;                          /* leaf's return address: a function with a frame pointer */
     stack[4] = base + 8 * 8, stack[5] = 0x4400; /* its caller is a JIT's */
     stack[8] = 0, stack[9] = 0x3300;            /* which was called by the root */
-    eq_int(stack_walk(&regs, &copy, by_address, NULL, words, &n, 32), AGENT_END_ROOT);
-    eq_int(n, 4);
+    eq_int(stack_walk(&regs, &copy, by_address, NULL, &out), AGENT_END_ROOT);
+    eq_int(out.n, 4);
     eq_int(AGENT_WORD_KIND(words[0]), AGENT_WORD_EXACT);
     eq_int(words[1], 0x2200);
     eq_int(words[2], 0x4400);
     eq_int(words[3], 0x3300);
-    n = 0;
+    out.n = 0;
     copy.n = 6; /* cut short: nothing is read beyond it */
     regs = (struct agent_regs){.pc = 0x1100, .sp = base, .exact = 1, .is_leaf = 1};
-    eq_int(stack_walk(&regs, &copy, by_address, NULL, words, &n, 32), AGENT_END_BAD);
-    eq_int(n, 1);
+    eq_int(stack_walk(&regs, &copy, by_address, NULL, &out), AGENT_END_BAD);
+    eq_int(out.n, 1);
 }
 
 /* --- the kernel's part --- */

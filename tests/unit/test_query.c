@@ -111,7 +111,7 @@ static void test_top(void)
     struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_top(s, q, ROWS_FUNCTION, QUERY_SORT_SELF, 2, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 2}, &t, &notes, &e), 0);
     eq_int(t.n, 2);
     eq_int(t.n_all, 5);
     eq_int(t.total[0], 42);
@@ -119,11 +119,11 @@ static void test_top(void)
     eq_int(t.rows[1].self[0], 15);
     eq_int(t.rows[1].total[0], 15); /* encode calls itself: counted once */
     query_table_done(&t);
-    eq_int(query_top(s, q, ROWS_PACKAGE, QUERY_SORT_TOTAL, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_PACKAGE, QUERY_SORT_TOTAL, 0}, &t, &notes, &e), 0);
     eq_int(row(&t, "net/http")->self[0], 7);
     eq_int(row(&t, "std")->self[0], 20);
     query_table_done(&t);
-    eq_int(query_top(s, q, ROWS_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), -EINVAL);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), -EINVAL);
 }
 
 static void test_diff(void)
@@ -135,7 +135,7 @@ static void test_diff(void)
     struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_top(s, q, ROWS_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), 0);
     eq_int(t.total[0], 35);
     eq_int(t.total[1], 7);
     eq_str(t.rows[0].name, STR("net/http.(*conn).serve")); /* 7 in 10 s; std::sort has 20 in 130 s */
@@ -147,16 +147,16 @@ static void test_callers(void)
 {
     _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
     _cleanup_(query_freep) struct query *q = ask("cpu{service.name=\"shop\"}", NULL, NULL, NULL, NULL);
-    _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
+    _cleanup_(store_callers_done) struct store_callers x = {0};
     struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_callers(s, q, STR("encode"), &callers, &callees, &notes, &e), 0);
-    eq_int(callers->total[0][0], 15);
-    eq_int(callees->total[0][0], 15);
-    eq_int(callers->n_nodes, 4); /* root, encode, serve, main */
-    eq_str(callers->frames[callers->frame[2]].function, STR("serve"));
-    eq_int(callees->n_nodes, 3); /* root, encode, encode */
+    eq_int(query_callers(s, q, STR("encode"), &x, &notes, &e), 0);
+    eq_int(x.callers->total[0][0], 15);
+    eq_int(x.callees->total[0][0], 15);
+    eq_int(x.callers->n_nodes, 4); /* root, encode, serve, main */
+    eq_str(x.callers->frames[x.callers->frame[2]].function, STR("serve"));
+    eq_int(x.callees->n_nodes, 3); /* root, encode, encode */
 }
 
 static void test_lines(void)
@@ -167,7 +167,7 @@ static void test_lines(void)
     struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_lines(s, q, STR("encode"), (struct str){0}, &t, &notes, &e), 0);
+    eq_int(query_lines(s, q, &(struct query_place){.function = STR("encode")}, &t, &notes, &e), 0);
     eq_int(t.n, 1);
     eq_int(t.rows[0].line, 16);
     eq_int(t.rows[0].self[0], 15);
@@ -233,7 +233,7 @@ static void test_coverage(void)
     eq_int(query_coverage(s, diff, covered, &e), 0);
     eq_int(covered[0], 90 * NS_PER_S);
     eq_int(covered[1], 10 * NS_PER_S);
-    eq_int(query_top(s, diff, ROWS_FUNCTION, QUERY_SORT_DELTA, 0, &t, &notes, &e), 0);
+    eq_int(query_top(s, diff, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), 0);
     eq_int(t.covered_ns[0], 90 * NS_PER_S);
     eq_str(t.rows[0].name, STR("new")); /* 90 in 90 s and 10 in 10 s are one rate: only this changed */
     query_table_done(&t);
@@ -312,7 +312,8 @@ static void test_extremes(void)
     _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
     _cleanup_(query_freep) struct query *q = ask("things", "1700000000", "1700000400", NULL, NULL);
     _cleanup_(query_freep) struct query *diff = ask("things", "1700000100", "1700000400", "1700000000", "1700000100");
-    _cleanup_(tree_freep) struct tree *flame = NULL, *callers = NULL, *callees = NULL;
+    _cleanup_(tree_freep) struct tree *flame = NULL;
+    _cleanup_(store_callers_done) struct store_callers x = {0};
     struct query_table t;
     struct query_leaks l;
     struct query_spans spans;
@@ -322,8 +323,8 @@ static void test_extremes(void)
     struct err e = {0};
 
     eq_int(query_flame(s, q, &flame, &notes, &e), 0);
-    eq_int(query_callers(s, q, STR("a"), &callers, &callees, &notes, &e), 0);
-    eq_int(query_top(s, diff, ROWS_FUNCTION, QUERY_SORT_SHARE, 0, &t, &notes, &e), 0);
+    eq_int(query_callers(s, q, STR("a"), &x, &notes, &e), 0);
+    eq_int(query_top(s, diff, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SHARE, 0}, &t, &notes, &e), 0);
     query_table_done(&t);
     eq_int(query_leaks(s, q, 10, &l, &notes, &e), 0);
     query_leaks_done(&l);

@@ -256,14 +256,14 @@ static int64_t ask_table(void)
 /* Its value according to its callers; its callees have the same. */
 static int64_t ask_callers(void)
 {
-    _cleanup_(tree_freep) struct tree *up = NULL, *down = NULL;
+    _cleanup_(store_callers_done) struct store_callers x = {0};
     struct store_notes notes = {0};
     struct asked k;
     int64_t v = -1;
 
     ask(&k, "cpu", ALL);
-    if (suite.store->ops->callers(suite.store, &k.q, STR("a"), &up, &down, &notes, NULL) == 0 && !notes.damaged)
-        v = up->total[0][0] == down->total[0][0] ? up->total[0][0] : -1;
+    if (suite.store->ops->callers(suite.store, &k.q, STR("a"), &x, &notes, NULL) == 0 && !notes.damaged)
+        v = x.callers->total[0][0] == x.callees->total[0][0] ? x.callers->total[0][0] : -1;
     ask_done(&k);
     return v;
 }

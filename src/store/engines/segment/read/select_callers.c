@@ -272,22 +272,8 @@ static void sandwiching_done(struct sandwiching *x)
     gather_done(&x->gather);
 }
 
-/* The general algorithm, for queries with filters. */
-static int callers_filtered(struct store *s, const struct store_query *q, struct str function,
-                            struct tree **ret_callers, struct tree **ret_callees, struct store_notes *notes,
-                            struct err *e)
-{
-    _cleanup_(tree_freep) struct tree *tree = NULL;
-    struct store_query whole = *q;
-    int r;
-
-    whole.max_nodes = 0;
-    r = engine_select(s, &whole, &tree, notes, e);
-    return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret_callers, ret_callees);
-}
-
-int engine_callers(struct store *s, const struct store_query *q, struct str function, struct tree **ret_callers,
-                   struct tree **ret_callees, struct store_notes *notes, struct err *e)
+int engine_callers(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
+                   struct store_notes *notes, struct err *e)
 {
     _cleanup_(sandwiching_done) struct sandwiching x = {.function = function};
     _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
@@ -295,7 +281,7 @@ int engine_callers(struct store *s, const struct store_query *q, struct str func
     int r;
 
     if (q->focus.n || q->ignore.n || q->hide.n || q->n_zoom)
-        return callers_filtered(s, q, function, ret_callers, ret_callees, notes, e);
+        return callers_by_select(s, q, function, ret, notes, e);
     r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
     for (int side = 0; r == 0 && side < SIDES; side++)
         r = tree_new(q->n_columns, q->memory_limit, &x.out[side]);
@@ -307,7 +293,6 @@ int engine_callers(struct store *s, const struct store_query *q, struct str func
         r = callers_finish(TAKE(x.out[CALLEES]), x.gather.type, x.gather.unit, q->max_nodes, &callees);
     if (r < 0)
         return r;
-    *ret_callers = TAKE(callers);
-    *ret_callees = TAKE(callees);
+    *ret = (struct store_callers){TAKE(callers), TAKE(callees)};
     return 0;
 }
