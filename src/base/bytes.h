@@ -50,12 +50,6 @@ static inline uint16_t load_u16(const void *p)
     return le16toh(v);
 }
 
-static inline void store_u16(void *p, uint16_t v)
-{
-    v = htole16(v);
-    memcpy(p, &v, sizeof v);
-}
-
 static inline void put_u16(struct buf *b, uint16_t v)
 {
     v = htole16(v);

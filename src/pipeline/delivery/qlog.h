@@ -82,6 +82,6 @@ uint64_t qlog_read_seq(const struct qlog *q); /* the seq that qlog_read() return
 uint64_t qlog_waiting(struct qlog *q);   /* records that are not released */
 uint64_t qlog_committed(struct qlog *q); /* seq of the next record to be committed */
 uint64_t qlog_bytes(struct qlog *q);
-uint64_t qlog_lost(struct qlog *q); /* records lost to damage since the log was opened */
+uint64_t qlog_lost(struct qlog *q); /* records lost to damage since the log was opened; for tests */
 
 #endif

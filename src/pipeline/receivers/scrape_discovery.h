@@ -49,7 +49,7 @@ void scrape_list_free(struct scrape_list *l);
 
 /* Parses the text of one file; also for tests and fuzzing. */
 int scrape_parse_file(struct scrape_list *l, struct str text, const char *name, struct err *e);
-/* Parses a PodList. */
+/* Adds the targets of a PodList, as scrape_discover() does with what it fetches; for tests and fuzzing. */
 int scrape_parse_pods(struct scrape_list *l, struct str json, const char *prefix, struct err *e);
 struct scrape_list *scrape_list_new(void);
 
