@@ -318,6 +318,12 @@ static void put_row(char *to, size_t n, const struct drift_row *r, const char *u
              r->points, r->cores, unit, sure > 99.9 ? "> " : "", sure > 99 ? 1 : 0, fmin(sure, 99.9));
 }
 
+/* Without requests the cost is estimated from the functions that did not change: it is only mentioned if it agrees with the verdict. */
+static bool agrees(const struct verdict_answer *v)
+{
+    return v->verdict == VERDICT_WORSE ? v->cost_change > 0 : v->verdict == VERDICT_BETTER && v->cost_change < 0;
+}
+
 static void put_sentence(struct verdict_answer *v)
 {
     char text[CAUSE_TEXT + 80] = "", cost[80] = "";
@@ -335,7 +341,7 @@ static void put_sentence(struct verdict_answer *v)
     else
         snprintf(text, sizeof text, "only changes of %.1f points or more would be seen yet",
                  d->minimum_detectable_points);
-    if (v->per_request || (row && fabs(v->cost_change) >= 0.005))
+    if (v->per_request || (row && fabs(v->cost_change) >= 0.005 && agrees(v)))
         snprintf(cost, sizeof cost, "; %s costs %+.1f %% (normalised per %s)",
                  v->per_request ? "a request" : "the same work", 100 * v->cost_change,
                  v->per_request ? "request" : "CPU-second");

@@ -286,16 +286,9 @@ def test_pyroscope_push(tmp_path):
         assert status == 400 and json.loads(body)["code"] == "invalid_argument"
 
 
-def test_pyroscope_work_is_linear_and_bounded(tmp_path):
-    def seconds(n):
-        began = time.monotonic()
-        assert post(url + "/ingest?name=a", b"--X\r\nabcdefgh" * n, "multipart/form-data; boundary=X")[0] == 400
-        return time.monotonic() - began
-
+def test_pyroscope_push_is_bounded(tmp_path):
     with Sink() as sink, pyroscope(tmp_path, sink) as c:
         url = f"http://127.0.0.1:{c.ports('pyroscope')[0]}"
-        once = min(seconds(100_000) for _ in range(3))
-        assert min(seconds(200_000) for _ in range(3)) < 4 * once + 0.5 < 10
         bomb = gzip.compress(pprof([("cpu", "nanoseconds")], {("f", "main"): [70]}) + field(6, bytes(30 << 20)))
         push = b"".join(field(1, field(2, field(1, bomb))) for _ in range(20))  # 600 MiB in 600 kB
         status, _, body = post(url + "/push.v1.PusherService/Push", push, "application/proto")

@@ -20,9 +20,9 @@ def record(tmp_path, *args, **more):
 
 
 def test_page_faults(tmp_path):
-    """Every 10th fault is a sample of 10: together they are the faults that the kernel counted for the process."""
+    """Every 100th fault is a sample of 100: together they are the faults that the kernel counted for the process."""
     exe = build(tmp_path, "faults.c", "faults", "-O1", "-fno-omit-frame-pointer")
-    p = record(tmp_path, "-e", "page-faults/10", "-o", "x.folded", "--", exe, 30000)
+    p = record(tmp_path, "-e", "page-faults/100", "-o", "x.folded", "--", exe, 30000)
     assert p.returncode == 0, p.stderr
     rows, faults = folded(tmp_path / "x.folded"), int(p.stdout)
     touched = sum(v for stack, v in rows if "touch" in stack)

@@ -78,7 +78,7 @@ __attribute__((noinline)) unsigned burn(unsigned n)
 int main(void)
 {
     unsigned sum = 0;
-    while (clock() < CLOCKS_PER_SEC)
+    while (clock() < 3 * CLOCKS_PER_SEC) /* the lines of a shorter one are not waited for */
         sum += burn(1000000);
     return sum == 1;
 }
