@@ -299,7 +299,8 @@ static int play(struct demo *d, const struct demo_options *o, struct err *e)
     int64_t begin, deploy = o->deploy ? o->deploy : o->duration * 2 / 5;
     int r;
 
-    setenv("WICK_EXPORT_INTERVAL_MS", EXPORT_MS, 0); /* nobody wants to wait for the first flame graph */
+    setenv("WICK_EXPORT_INTERVAL_MS", EXPORT_MS, 0); /* so that the first flame graph appears soon */
+    setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
     for (int i = 0; i < DEMO_SERVICES - 1; i++)
         if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, d->pair[i]) < 0)
             return err_set(e, -errno, "cannot create a socket: %m");

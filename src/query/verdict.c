@@ -336,6 +336,8 @@ static void put_sentence(struct verdict_answer *v)
         put_row(text, sizeof text, row, unit);
     else if (v->verdict == VERDICT_SAME)
         snprintf(text, sizeof text, "no function changed by %.1f points or more", d->minimum_detectable_points);
+    else if (v->verdict != VERDICT_UNKNOWN)
+        snprintf(text, sizeof text, "too little data yet to name the function");
     else if (!v->previous.n)
         snprintf(text, sizeof text, "there is no earlier version to compare with");
     else
