@@ -155,7 +155,7 @@ def test_combinations_exactly(tmp_path, monkeypatch):
 PUSHES = """
 import os, sys, time, urllib.request
 def push(seconds, since):
-    url = f"{sys.argv[1]}/ingest?name={sys.argv[2]}&from={since:.0f}&until={time.time():.0f}&format=folded&sampleRate=100&spyName=other"
+    url = f"{sys.argv[1]}/ingest?name={sys.argv[2]}&from={int(since)}&until={int(time.time())}&format=folded&sampleRate=100&spyName=other"
     urllib.request.urlopen(urllib.request.Request(url, data=b"main;burn %d\\n" % round(seconds * 100))).read()
 begin = time.time()
 while time.process_time() < float(sys.argv[3]):
