@@ -277,6 +277,33 @@ static void test_heads_bounded(void)
     end(&s);
 }
 
+/* Each kill leaves a small log. They do not keep a server that is killed again and again from accepting data, but their
+ * number has a limit. */
+static void test_killed_again_and_again(void)
+{
+    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
+    struct ack_result r = {0};
+    int taken = 0;
+
+    begin(&s);
+    for (; taken < 200; taken++) {
+        _cleanup_(batch_unrefp) struct batch *b =
+            simple_batch((struct simple[]){{.value = 1, .time = GEN_T0 + taken}}, 1);
+
+        store_append_wait(s.store, b, &(struct sink_context){.tenant = "", .received_ns = suite_clock}, &r);
+        if (r.status != SINK_OK)
+            break;
+        reopen(&s); /* `manual`: nothing is flushed on closing */
+    }
+    ok(taken > 50 && taken < 100);
+    ok(r.status == SINK_UNAVAILABLE && r.retry_ns > 0 && r.message[0]);
+    eq_int(total(&s, "cpu", ALL), taken);
+    flush(&s);
+    APPEND(&s, {.value = 1, .time = GEN_T0 + 1000});
+    eq_int(total(&s, "cpu", ALL), taken + 1);
+    end(&s);
+}
+
 static void test_async(void)
 {
     struct suite s = {.config = {.async = true, .keep = -1, .keep_detail = -1}};
@@ -438,6 +465,7 @@ int main(void)
     tap_run(test_levels);
     tap_run(test_retention_by_size);
     tap_run(test_heads_bounded);
+    tap_run(test_killed_again_and_again);
     tap_run(test_async);
     tap_run(test_one_process);
     tap_run(test_other_format);

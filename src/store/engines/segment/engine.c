@@ -256,8 +256,10 @@ static int open_catalog(struct engine *g, struct err *e)
 
 static int start_threads(struct engine *g, struct err *e)
 {
-    int r = thread_start(&g->writer_thread, "wick-log", engine_writer_run, g, e);
+    int r;
 
+    g->flush_wanted = true; /* what was replayed is flushed at once: a server may be killed again soon */
+    r = thread_start(&g->writer_thread, "wick-log", engine_writer_run, g, e);
     g->has_writer = r == 0;
     if (r == 0)
         r = thread_start(&g->flusher_thread, "wick-flush", engine_flusher_run, g, e);

@@ -49,7 +49,8 @@
 #include "store/intake.h"
 #include "store/store.h"
 
-enum { TENANTS_MAX = 4096, SEALED_MAX = 4, QUEUE_MAX = 65536 };
+/* SEALED_MAX: memtables of full size that may wait for the flusher; small ones count by their bytes, up to LOGS_MAX. */
+enum { TENANTS_MAX = 4096, SEALED_MAX = 4, LOGS_MAX = 64, QUEUE_MAX = 65536 };
 
 /* Epochs are added under write_lock and freed under flush_lock and write_lock together: holding either one, or `lock`,
  * is enough to walk the list. */
@@ -242,6 +243,8 @@ int engine_flush_sealed(struct engine *g, struct err *e);      /* under flush_lo
 int engine_compact(struct engine *g, bool all, struct err *e); /* under flush_lock */
 int engine_purge(struct engine *g, struct err *e);             /* under flush_lock: carries deletions out (delete.c) */
 void engine_wake_flusher(struct engine *g);
+/* Whether so much waits to be flushed that nothing more is accepted. */
+bool engine_is_behind(const struct engine *g, const struct snapshot *s);
 /* Stores a tombstone in a catalogue, which assigns its id. */
 int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e);
 int engine_retain(struct store *s, bool compact_all, struct err *e);

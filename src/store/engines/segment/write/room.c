@@ -147,7 +147,7 @@ void engine_find_problem(struct engine *g, const struct snapshot *snap, struct s
         return;
     if (atomic_load(&g->no_log))
         engine_full_reason(g, -ENOSPC, ret->problem, sizeof ret->problem);
-    else if (snap->n_memtables > SEALED_MAX) {
+    else if (engine_is_behind(g, snap)) {
         pthread_mutex_lock(&g->lock);
         snprintf(ret->problem, sizeof ret->problem, "segments cannot be written%s%s",
                  g->trouble[0] ? ": " : " fast enough", g->trouble);

@@ -212,14 +212,29 @@ static void write_group(struct engine *g, struct job *jobs)
     accept_group(g, jobs);
 }
 
-static uint32_t count_memtables(struct engine *g)
+static size_t memtable_limit(const struct engine *g)
 {
-    uint32_t n;
+    return g->config.memory ? g->config.memory : 64 << 20;
+}
+
+bool engine_is_behind(const struct engine *g, const struct snapshot *s)
+{
+    size_t limit = memtable_limit(g), bytes = 0;
+
+    for (uint32_t i = 0; s && i < s->n_memtables; i++)
+        if (atomic_load(&s->memtables[i]->sealed))
+            bytes += MIN(s->memtables[i]->bytes, limit);
+    return s && (s->n_memtables > LOGS_MAX || bytes >= SEALED_MAX * limit);
+}
+
+static bool is_behind(struct engine *g)
+{
+    bool behind;
 
     pthread_mutex_lock(&g->lock);
-    n = g->snapshot ? g->snapshot->n_memtables : 0;
+    behind = engine_is_behind(g, g->snapshot);
     pthread_mutex_unlock(&g->lock);
-    return n;
+    return behind;
 }
 
 void engine_wake_flusher(struct engine *g)
@@ -243,7 +258,7 @@ int engine_need_log(struct engine *g)
 /* Writes one group and completes it. */
 static void commit_jobs(struct engine *g, struct job *jobs)
 {
-    size_t limit = g->config.memory ? g->config.memory : 64 << 20;
+    size_t limit = memtable_limit(g);
     const char *refuse = NULL;
 
     pthread_mutex_lock(&g->write_lock);
@@ -253,7 +268,7 @@ static void commit_jobs(struct engine *g, struct job *jobs)
         refuse = g->low_reason;
     else if (engine_need_log(g) < 0 || g->active->bytes >= 2 * limit) /* no space for another log */
         refuse = (engine_full_reason(g, -ENOSPC, g->low_reason, sizeof g->low_reason), g->low_reason);
-    else if (count_memtables(g) > SEALED_MAX)
+    else if (is_behind(g))
         refuse = "segments cannot be written fast enough";
     if (refuse)
         for (struct job *j = jobs; j; j = (struct job *) j->item.next)
