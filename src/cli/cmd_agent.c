@@ -25,7 +25,7 @@
 #include "base/url.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "conf/args.h"
 #include "host/agent_feed.h"
 #include "host/agent_profiles.h"

@@ -12,7 +12,7 @@
 #include "cli/command.h"
 #include "cli/convert_output.h"
 #include "cli/convert_report.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "codec/folded.h"
 #include "codec/input.h"
 #include "codec/jsonfile/json_write.h"

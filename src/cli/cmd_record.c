@@ -20,7 +20,7 @@
 #include "base/fd.h"
 #include "cli/command.h"
 #include "cli/convert_output.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "cli/record_report.h"
 #include "conf/args.h"
 #include "host/debug_fetch.h"

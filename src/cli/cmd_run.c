@@ -15,7 +15,7 @@
 #include "base/fd.h"
 #include "base/seccomp.h"
 #include "cli/command.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "cli/run_parts.h"
 #include "conf/args.h"
 #include "elf/elf.h"

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "cli/command.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "conf/args.h"
 #include "serve/serve_load.h"
 #include "serve/serve_run.h"

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "cli/store_copy.h"
 #include "codec/input.h"
 #include "codec/otlp_file.h"

@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "cli/command.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "conf/args.h"
 #include "server/auth.h"
 

@@ -14,7 +14,7 @@
 #include "base/child.h"
 #include "base/fd.h"
 #include "cli/command.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "conf/args.h"
 
 enum { MANIFEST_MAX = 1 << 20 };

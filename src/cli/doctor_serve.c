@@ -14,7 +14,7 @@
 #include "base/fd.h"
 #include "cli/ask.h"
 #include "cli/doctor.h"
-#include "cli/paths.h"
+#include "conf/paths.h"
 #include "host/agent_rights.h"
 #include "net/holder.h"
 #include "server/auth.h"

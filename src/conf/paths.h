@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Default locations of wick's files, and the files that a user names. */
-#ifndef CLI_PATHS_H
-#define CLI_PATHS_H
+#ifndef CONF_PATHS_H
+#define CONF_PATHS_H
 
 #include "base/err.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Determines the default directories, and checks the files that a user names (paths.h). */
-#include "cli/paths.h"
+#include "conf/paths.h"
 
 #include <errno.h>
 #include <fcntl.h>
