@@ -22,7 +22,7 @@
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/printable.h"
-#include "cli/ask.h"
+#include "client/ask.h"
 #include "cli/command.h"
 #include "cli/demo_shop.h"
 #include "cli/demo_trace.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 #include "base/fd.h"
-#include "cli/ask.h"
+#include "client/ask.h"
 #include "cli/command.h"
 #include "conf/args.h"
 #include "net/http.h"

@@ -10,11 +10,11 @@
 
 #include "base/fd.h"
 #include "base/printable.h"
-#include "cli/ask.h"
+#include "client/ask.h"
 #include "cli/command.h"
-#include "cli/query_nearest.h"
-#include "cli/query_text.h"
-#include "cli/verdict_html.h"
+#include "client/query_nearest.h"
+#include "client/query_text.h"
+#include "client/verdict_html.h"
 #include "conf/args.h"
 #include "query/answer.h"
 

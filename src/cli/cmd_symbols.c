@@ -10,7 +10,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "cli/ask.h"
+#include "client/ask.h"
 #include "cli/command.h"
 #include "conf/args.h"
 #include "elf/elf.h"

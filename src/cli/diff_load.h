@@ -6,7 +6,7 @@
 #ifndef CLI_DIFF_LOAD_H
 #define CLI_DIFF_LOAD_H
 
-#include "cli/ask.h"
+#include "client/ask.h"
 #include "model/tree.h"
 
 enum { DIFF_PROFILES_MAX = 256 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "cli/text_table.h"
+#include "client/text_table.h"
 
 /* --- shared --- */
 

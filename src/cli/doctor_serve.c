@@ -12,7 +12,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/ask.h"
+#include "client/ask.h"
 #include "cli/doctor.h"
 #include "conf/paths.h"
 #include "host/agent_rights.h"

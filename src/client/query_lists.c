@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cli/query_page.h"
+#include "client/query_page.h"
 
 enum { SERIES_SHOWN = 6, STACK_SHOWN = 3, POINTS_MAX = 1 << 20 };
 

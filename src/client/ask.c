@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queries a server over HTTP or a store's directory directly (ask.h). */
-#include "cli/ask.h"
+#include "client/ask.h"
 
 #include <errno.h>
 #include <stdlib.h>

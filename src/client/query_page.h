@@ -2,11 +2,11 @@
 /* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c, query_drift_text.c,
  * query_span_text.c): the JSON being read and the text being
  * written. The JSON is read once, in the order in which query_json.c and tree_form.c write it. */
-#ifndef CLI_QUERY_PAGE_H
-#define CLI_QUERY_PAGE_H
+#ifndef CLIENT_QUERY_PAGE_H
+#define CLIENT_QUERY_PAGE_H
 
 #include "base/json.h"
-#include "cli/text_table.h"
+#include "client/text_table.h"
 #include "model/types.h"
 
 struct page {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "cli/query_page.h"
+#include "client/query_page.h"
 
 /* What a drift says besides its rows. */
 struct drift_page {

@@ -8,8 +8,8 @@
  *     r = text_table_print(&t, width, out);
  *     text_table_done(&t);
  */
-#ifndef CLI_TEXT_TABLE_H
-#define CLI_TEXT_TABLE_H
+#ifndef CLIENT_TEXT_TABLE_H
+#define CLIENT_TEXT_TABLE_H
 
 #include <stdbool.h>
 

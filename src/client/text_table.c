@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aligns the cells of a table for a terminal (text_table.h). */
-#include "cli/text_table.h"
+#include "client/text_table.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds out why a question has no answer by asking for what there is: services, types, labels, functions (query_nearest.h). */
-#include "cli/query_nearest.h"
+#include "client/query_nearest.h"
 
 #include <string.h>
 

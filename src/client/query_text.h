@@ -2,8 +2,8 @@
 /*
  * Prints answers of query/answer.h as text: the JSON, local or from a server, as tables and trees on a terminal.
  */
-#ifndef CLI_QUERY_TEXT_H
-#define CLI_QUERY_TEXT_H
+#ifndef CLIENT_QUERY_TEXT_H
+#define CLIENT_QUERY_TEXT_H
 
 #include "base/buf.h"
 #include "base/err.h"

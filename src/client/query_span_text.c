@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "base/wrap.h"
-#include "cli/query_page.h"
+#include "client/query_page.h"
 
 enum { INDENT_MAX = 20 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
-#include "cli/query_page.h"
+#include "client/query_page.h"
 
 enum { TREE_LINES_MAX = 200 };
 

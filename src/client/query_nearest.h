@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Explains an empty answer: what the store has that is nearest to what was asked for. */
-#ifndef CLI_QUERY_NEAREST_H
-#define CLI_QUERY_NEAREST_H
+#ifndef CLIENT_QUERY_NEAREST_H
+#define CLIENT_QUERY_NEAREST_H
 
-#include "cli/ask.h"
+#include "client/ask.h"
 
 /* Appends one sentence without a full stop, as in: no data for cpu{service.name="chekout"}; nearest service: checkout.
  * param and ctx are those of the question that had no answer. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the HTML file of a verdict (verdict_html.h). */
-#include "cli/verdict_html.h"
+#include "client/verdict_html.h"
 
 #include <errno.h>
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the JSON of an answer as text (query_text.h): what all answers have in common, and which printer each has. */
-#include "cli/query_text.h"
+#include "client/query_text.h"
 
 #include <errno.h>
 #include <math.h>
 
-#include "cli/query_page.h"
+#include "client/query_page.h"
 
 const char *page_value(struct page *p, double v)
 {

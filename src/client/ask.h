@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queries a server or a store's directory, depending on the options; shared by query, mcp and pgo. */
-#ifndef CLI_ASK_H
-#define CLI_ASK_H
+#ifndef CLIENT_ASK_H
+#define CLIENT_ASK_H
 
 #include "base/buf.h"
 #include "base/err.h"
