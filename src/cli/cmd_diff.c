@@ -8,7 +8,7 @@
 
 #include "base/fd.h"
 #include "cli/command.h"
-#include "cli/diff_print.h"
+#include "diff/diff_print.h"
 #include "conf/args.h"
 
 enum { GATES_MAX = 64, ROWS_DEFAULT = 20 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up the functions of both sides of `wick diff` and tests them (diff_rows.h). */
-#include "cli/diff_rows.h"
+#include "diff/diff_rows.h"
 
 #include <errno.h>
 #include <math.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of `wick diff`: their shares on both sides, and with several profiles a side whether they differ
  * significantly (query/drift_stats.h; profiles of one side are taken to be independent). */
-#ifndef CLI_DIFF_ROWS_H
-#define CLI_DIFF_ROWS_H
+#ifndef DIFF_DIFF_ROWS_H
+#define DIFF_DIFF_ROWS_H
 
-#include "cli/diff_load.h"
+#include "diff/diff_load.h"
 #include "query/drift_stats.h"
 
 struct diff_row {

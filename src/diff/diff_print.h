@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the result of `wick diff` as text, as Markdown for a pull request, or as JSON. */
-#ifndef CLI_DIFF_PRINT_H
-#define CLI_DIFF_PRINT_H
+#ifndef DIFF_DIFF_PRINT_H
+#define DIFF_DIFF_PRINT_H
 
-#include "cli/diff_gate.h"
-#include "cli/diff_rows.h"
+#include "diff/diff_gate.h"
+#include "diff/diff_rows.h"
 
 struct diff_result {
     const char *old, *new; /* as given */

@@ -11,11 +11,11 @@
  * a function. With two or more profiles on both sides, a condition on a change holds only if the change is significant
  * (Welch's t, alpha); profiles of one side are taken to be independent.
  */
-#ifndef CLI_DIFF_GATE_H
-#define CLI_DIFF_GATE_H
+#ifndef DIFF_DIFF_GATE_H
+#define DIFF_DIFF_GATE_H
 
 #include "base/regex.h"
-#include "cli/diff_load.h"
+#include "diff/diff_load.h"
 
 enum diff_measure { DIFF_POINTS, DIFF_PERCENT, DIFF_CORES, DIFF_VALUE };
 

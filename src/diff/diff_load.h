@@ -3,8 +3,8 @@
  * The profiles of `wick diff`: each side is one or more of them, files or wick:// selections (pprof_wick.h), with commas
  * between. Every profile becomes a tree of functions of one sample type.
  */
-#ifndef CLI_DIFF_LOAD_H
-#define CLI_DIFF_LOAD_H
+#ifndef DIFF_DIFF_LOAD_H
+#define DIFF_DIFF_LOAD_H
 
 #include "client/ask.h"
 #include "model/tree.h"

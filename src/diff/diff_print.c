@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The three forms of the result of `wick diff` (diff_print.h). */
-#include "cli/diff_print.h"
+#include "diff/diff_print.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the profiles of `wick diff` (diff_load.h). */
-#include "cli/diff_load.h"
+#include "diff/diff_load.h"
 
 #include <errno.h>
 #include <string.h>

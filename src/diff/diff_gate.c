@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses and evaluates the conditions of `wick diff` (diff_gate.h). */
-#include "cli/diff_gate.h"
+#include "diff/diff_gate.h"
 
 #include <ctype.h>
 #include <errno.h>
