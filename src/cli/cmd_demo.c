@@ -24,8 +24,8 @@
 #include "base/printable.h"
 #include "client/ask.h"
 #include "cli/command.h"
-#include "cli/demo_shop.h"
-#include "cli/demo_trace.h"
+#include "demo/demo_shop.h"
+#include "demo/demo_trace.h"
 #include "conf/args.h"
 #include "query/answer.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The spans of a service of `wick demo`: collected, and sent as OTLP traces once a second by a thread of their own. A real
  * program leaves this to an OpenTelemetry SDK. */
-#ifndef CLI_DEMO_TRACE_H
-#define CLI_DEMO_TRACE_H
+#ifndef DEMO_DEMO_TRACE_H
+#define DEMO_DEMO_TRACE_H
 
 #include <stdbool.h>
 #include <stdint.h>

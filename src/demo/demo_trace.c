@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sends the spans of a demo service to the server, see demo_trace.h. */
-#include "cli/demo_trace.h"
+#include "demo/demo_trace.h"
 
 #include <pthread.h>
 #include <stdio.h>

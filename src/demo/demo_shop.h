@@ -4,8 +4,8 @@
  * with descriptive names, with one trace per request: a span in each service. One order in twenty is paid with a gift
  * card and is slower. Version 2 of the checkout is the bad deploy.
  */
-#ifndef CLI_DEMO_SHOP_H
-#define CLI_DEMO_SHOP_H
+#ifndef DEMO_DEMO_SHOP_H
+#define DEMO_DEMO_SHOP_H
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  * takes at most a few milliseconds per request: the three together use about half a core. Functions are kept out of
  * line so that they appear in a flame graph.
  */
-#include "cli/demo_shop.h"
+#include "demo/demo_shop.h"
 
 #include <dlfcn.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/mem.h"
-#include "cli/demo_trace.h"
+#include "demo/demo_trace.h"
 
 #define STEP __attribute__((noinline, noclone))
 
