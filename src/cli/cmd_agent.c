@@ -24,7 +24,7 @@
 #include "base/log.h"
 #include "base/url.h"
 #include "cli/command.h"
-#include "cli/convert_output.h"
+#include "convert/convert_output.h"
 #include "conf/paths.h"
 #include "conf/args.h"
 #include "host/agent_feed.h"

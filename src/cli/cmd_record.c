@@ -19,7 +19,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/command.h"
-#include "cli/convert_output.h"
+#include "convert/convert_output.h"
 #include "conf/paths.h"
 #include "cli/record_report.h"
 #include "conf/args.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes a batch in any format that `wick convert` supports: for commands that make profiles themselves. */
-#ifndef CLI_CONVERT_OUTPUT_H
-#define CLI_CONVERT_OUTPUT_H
+#ifndef CONVERT_CONVERT_OUTPUT_H
+#define CONVERT_CONVERT_OUTPUT_H
 
 #include <stdbool.h>
 

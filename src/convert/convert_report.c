@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the flame graphs (HTML, SVG) and callgrind files of `wick convert` (convert_report.h). */
-#include "cli/convert_report.h"
+#include "convert/convert_report.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report formats of `wick convert`: flame graphs as HTML and SVG, and callgrind. */
-#ifndef CLI_CONVERT_REPORT_H
-#define CLI_CONVERT_REPORT_H
+#ifndef CONVERT_CONVERT_REPORT_H
+#define CONVERT_CONVERT_REPORT_H
 
 #include "base/buf.h"
 #include "base/err.h"
