@@ -21,7 +21,7 @@
 #include "cli/command.h"
 #include "convert/convert_output.h"
 #include "conf/paths.h"
-#include "cli/record_report.h"
+#include "record/record_report.h"
 #include "conf/args.h"
 #include "host/debug_fetch.h"
 #include "host/name_hint.h"

@@ -16,7 +16,7 @@
 #include "base/seccomp.h"
 #include "cli/command.h"
 #include "conf/paths.h"
-#include "cli/run_parts.h"
+#include "record/run_parts.h"
 #include "conf/args.h"
 #include "elf/elf.h"
 

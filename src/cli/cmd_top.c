@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "cli/command.h"
-#include "cli/top_screen.h"
+#include "record/top_screen.h"
 #include "conf/args.h"
 #include "host/watch.h"
 #include "model/batch.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collects and merges the profiles of all processes of a `wick run -o` (run_parts.h). */
-#include "cli/run_parts.h"
+#include "record/run_parts.h"
 
 #include <dirent.h>
 #include <errno.h>

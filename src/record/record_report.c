@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shows a recorded batch with pprof's reports or its shell (record_report.h). */
-#include "cli/record_report.h"
+#include "record/record_report.h"
 
 #include <errno.h>
 

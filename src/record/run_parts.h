@@ -11,8 +11,8 @@
  *
  * Name and token are in the environment of the command (WICK_PARTS=NAME:TOKEN).
  */
-#ifndef CLI_RUN_PARTS_H
-#define CLI_RUN_PARTS_H
+#ifndef RECORD_RUN_PARTS_H
+#define RECORD_RUN_PARTS_H
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of `wick record` without a file: pprof's top, or its shell. */
-#ifndef CLI_RECORD_REPORT_H
-#define CLI_RECORD_REPORT_H
+#ifndef RECORD_RECORD_REPORT_H
+#define RECORD_RECORD_REPORT_H
 
 #include "base/err.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of `wick top`: a batch of samples added up by function or by process. */
-#ifndef CLI_TOP_ROWS_H
-#define CLI_TOP_ROWS_H
+#ifndef RECORD_TOP_ROWS_H
+#define RECORD_TOP_ROWS_H
 
 #include <stdbool.h>
 #include <stddef.h>

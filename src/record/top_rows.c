@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Adds up the samples of a batch by function or by process (top_rows.h). */
-#include "cli/top_rows.h"
+#include "record/top_rows.h"
 
 #include <errno.h>
 #include <inttypes.h>

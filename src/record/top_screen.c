@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Draws `wick top` and reads its keys (top_screen.h). */
-#include "cli/top_screen.h"
+#include "record/top_screen.h"
 
 #include <inttypes.h>
 #include <signal.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The screen of `wick top`: draws rows to fit the terminal and turns keys into changes of the view. */
-#ifndef CLI_TOP_SCREEN_H
-#define CLI_TOP_SCREEN_H
+#ifndef RECORD_TOP_SCREEN_H
+#define RECORD_TOP_SCREEN_H
 
 #include "base/err.h"
-#include "cli/top_rows.h"
+#include "record/top_rows.h"
 
 enum { TOP_FILTER_MAX = 200 };
 
