@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "cli/doctor.h"
+#include "host/doctor.h"
 #include "conf/args.h"
 
 struct doctor_options {

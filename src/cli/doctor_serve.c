@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "client/ask.h"
-#include "cli/doctor.h"
+#include "host/doctor.h"
 #include "conf/paths.h"
 #include "host/agent_rights.h"
 #include "net/holder.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks of `wick doctor`: each examines one thing and reports, in one line, its state and how to fix it. */
-#ifndef CLI_DOCTOR_H
-#define CLI_DOCTOR_H
+#ifndef HOST_DOCTOR_H
+#define HOST_DOCTOR_H
 
 enum doctor_verdict { DOCTOR_OK, DOCTOR_NOTE, DOCTOR_BAD }; /* note: works, with restrictions; bad: does not work */
 

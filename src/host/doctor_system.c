@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
-#include "cli/doctor.h"
+#include "host/doctor.h"
 
 #ifndef CAP_PERFMON
 #define CAP_PERFMON 38
