@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "cli/command.h"
 #include "conf/paths.h"
-#include "cli/store_copy.h"
+#include "store/store_copy.h"
 #include "codec/input.h"
 #include "codec/otlp_file.h"
 #include "codec/pprof.h"

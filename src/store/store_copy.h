@@ -4,8 +4,8 @@
  * recorded in a file, so that a copy that was interrupted goes on where it stopped: the hour that was being copied is
  * copied again, and the target recognises the profiles that it has.
  */
-#ifndef CLI_STORE_COPY_H
-#define CLI_STORE_COPY_H
+#ifndef STORE_STORE_COPY_H
+#define STORE_STORE_COPY_H
 
 #include "base/err.h"
 #include "base/macros.h"

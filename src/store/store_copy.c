@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copies profiles from one store to another; see store_copy.h. */
-#include "cli/store_copy.h"
+#include "store/store_copy.h"
 
 #include <errno.h>
 #include <stdio.h>
