@@ -1,445 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * wick convert IN OUT: converts any format that wick reads into any that it writes. The output formats are in the table
- * below; a new one is a function and a line.
- */
-#include <errno.h>
+/* wick convert IN OUT: converts any format that wick reads into any that it writes (convert/convert_output.h). */
 #include <stdio.h>
-#include <string.h>
 
-#include "base/compress.h"
-#include "base/fd.h"
 #include "cli/command.h"
-#include "convert/convert_output.h"
-#include "convert/convert_report.h"
-#include "conf/paths.h"
-#include "codec/folded.h"
-#include "codec/input.h"
-#include "codec/jsonfile/json_write.h"
-#include "codec/otlp.h"
-#include "codec/pprof.h"
-#include "codec/speedscope.h"
 #include "conf/args.h"
-#include "model/batch.h"
-#include "model/convert.h"
+#include "convert/convert_output.h"
 
-struct convert_options {
-    const char *to, *from, *type, *compress, *base;
-    bool annotate, help;
-    bool is_command; /* the options of `wick convert`, not of another command that writes a file */
+struct convert_arguments {
+    struct convert_options o;
+    bool help;
 };
 
-/* The input of a writer: a batch, and for formats of one profile that profile and the requested type. */
-struct convert_job {
-    const struct convert_options *o;
-    const char *in; /* name of the input, for titles */
-    struct batch *b;
-    const struct profile *p;
-    uint32_t type;
-    bool together; /* a flame graph of all profiles of b */
-};
-
-struct output {
-    const char *name;
-    const char *extensions[4];
-    const char *help;
-    bool one_profile; /* writes job.p only, not all of job.b */
-    enum compression compression;
-    int (*write)(const struct convert_job *j, struct buf *out, struct err *e);
-};
-
-static int write_pprof(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return pprof_encode(j->b, j->p, out, e);
-}
-
-static int write_otlp(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return otlp_encode(j->b, NULL, out, e);
-}
-
-static int write_otlp_json(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    int r = otlp_json_encode(j->b, out, e);
-
-    buf_putc(out, '\n');
-    return r < 0 ? r : buf_error(out);
-}
-
-static int write_folded(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return folded_encode(j->b, j->p, j->type, j->o->annotate, out, e);
-}
-
-static int write_speedscope(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return speedscope_encode(j->b, j->p, str_from(j->in), out, e);
-}
-
-static int write_cpuprofile(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return cpuprofile_encode(j->b, j->p, j->type, out, e);
-}
-
-static int write_firefox(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return firefox_encode(j->b, j->p, j->type, str_from(j->in), out, e);
-}
-
-static int write_html(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    if (j->together)
-        return convert_together(j->b, j->in, false, out, e);
-    return convert_html(&(struct convert_view){j->b, j->p, j->type, j->in}, j->o->base, out, e);
-}
-
-static int write_svg(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    if (j->together)
-        return convert_together(j->b, j->in, true, out, e);
-    return convert_svg(&(struct convert_view){j->b, j->p, j->type, j->in}, out, e);
-}
-
-static int write_callgrind(const struct convert_job *j, struct buf *out, struct err *e)
-{
-    return convert_callgrind(j->b, j->p, j->type, out, e);
-}
-
-/* A longer extension must come before one that it ends in. */
-static const struct output outputs[] = {
-    {"otlp", {".otlp.pb", ".otlp"}, "one OTLP request in protobuf", false, COMPRESS_NONE, write_otlp},
-    {"speedscope", {".speedscope.json", ".speedscope"}, "for speedscope.app", true, COMPRESS_NONE, write_speedscope},
-    {"cpuprofile", {".cpuprofile"}, "for Chrome DevTools, one sample type", true, COMPRESS_NONE, write_cpuprofile},
-    {"firefox", {".firefox.json"}, "for profiler.firefox.com, one sample type", true, COMPRESS_NONE, write_firefox},
-    {"otlp-json", {".otlp.json", ".json", ".jsonl"}, "OTLP in JSON", false, COMPRESS_NONE, write_otlp_json},
-    {"folded",
-     {".folded", ".collapsed", ".txt"},
-     "folded stacks of one sample type",
-     true,
-     COMPRESS_NONE,
-     write_folded},
-    {"html", {".html", ".htm"}, "a self-contained HTML flame graph", true, COMPRESS_NONE, write_html},
-    {"svg", {".svg"}, "a flame graph as a static picture", true, COMPRESS_NONE, write_svg},
-    {"callgrind", {".callgrind", ".callgrind.out"}, "for KCachegrind", true, COMPRESS_NONE, write_callgrind},
-    {"pprof",
-     {".pprof", ".prof", ".pb"},
-     "pprof's profile.proto, compressed with gzip",
-     true,
-     COMPRESS_GZIP,
-     write_pprof},
-};
-
+#define AT(field) offsetof(struct convert_arguments, field)
 static const struct arg convert_args[] = {
-    {0, "to", ARG_STRING, offsetof(struct convert_options, to), "FORMAT",
-     "output format (default: by OUT's extension)"},
-    {0, "from", ARG_STRING, offsetof(struct convert_options, from), "FORMAT",
+    {0, "to", ARG_STRING, AT(o.to), "FORMAT", "output format (default: by OUT's extension)"},
+    {0, "from", ARG_STRING, AT(o.from), "FORMAT",
      "input format (default: detected): pprof, pprof-legacy, otlp, otlp-json, otlp-framed, folded, "
      "perf-script, perf-data, pstats, jfr, cpuprofile, heapprofile, chrome-trace, speedscope, firefox, gprof2dot"},
-    {0, "type", ARG_STRING, offsetof(struct convert_options, type), "NAME",
+    {0, "type", ARG_STRING, AT(o.type), "NAME",
      "sample type to write, for formats that hold only one (default: the profile's default)"},
-    {0, "compress", ARG_STRING, offsetof(struct convert_options, compress), "HOW",
+    {0, "compress", ARG_STRING, AT(o.compress), "HOW",
      "none, gzip or zstd (default: by OUT's extension .gz or .zst, and gzip for pprof)"},
-    {0, "base", ARG_STRING, offsetof(struct convert_options, base), "FILE",
-     "html: show the difference to this profile"},
-    {0, "annotate", ARG_FLAG, offsetof(struct convert_options, annotate), NULL,
+    {0, "base", ARG_STRING, AT(o.base), "FILE", "html: show the difference to this profile"},
+    {0, "annotate", ARG_FLAG, AT(o.annotate), NULL,
      "folded: mark kernel, Java and inlined frames with _[k], _[j], _[i]"},
-    {'h', "help", ARG_FLAG, offsetof(struct convert_options, help), NULL, "show this help"},
+    {'h', "help", ARG_FLAG, AT(help), NULL, "show this help"},
     {0},
 };
 
 static void convert_help(void)
 {
-    fputs("usage: wick convert [options] IN OUT\n\n"
-          "Converts a profile to another format. - is standard input or output.\n\nOutput formats:\n",
-          stdout);
-    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
-        printf("  %-12s %s (%s)\n", outputs[i].name, outputs[i].help, outputs[i].extensions[0]);
-    puts("");
+    _cleanup_(buf_done) struct buf formats = BUF_INIT;
+
+    convert_formats(&formats);
+    printf("usage: wick convert [options] IN OUT\n\n"
+           "Converts a profile to another format. - is standard input or output.\n\nOutput formats:\n%.*s\n",
+           STR_FMT(buf_str(&formats)));
     args_help(convert_args, stdout);
-}
-
-static const struct output *output_by_name(struct str name)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
-        if (str_is(name, outputs[i].name))
-            return &outputs[i];
-    return NULL;
-}
-
-static const struct output *output_by_path(struct str path)
-{
-    for (size_t i = 0; i < ARRAY_SIZE(outputs); i++)
-        for (size_t k = 0; k < ARRAY_SIZE(outputs[i].extensions) && outputs[i].extensions[k]; k++)
-            if (str_ends(path, str_from(outputs[i].extensions[k])))
-                return &outputs[i];
-    return NULL;
-}
-
-/* Format and compression from the options and the name of the output. */
-static int choose_output(const struct convert_options *o, const char *path, const struct output **ret,
-                         enum compression *ret_compression, struct err *e)
-{
-    struct str name = str_from(path);
-    bool said = true;
-
-    if (str_ends(name, STR(".gz"))) {
-        *ret_compression = COMPRESS_GZIP;
-        name.n -= 3;
-    } else if (str_ends(name, STR(".zst"))) {
-        *ret_compression = COMPRESS_ZSTD;
-        name.n -= 4;
-    } else {
-        said = false;
-    }
-    *ret = o->to ? output_by_name(str_from(o->to)) : output_by_path(name);
-    if (o->to && !*ret)
-        return err_set(e, -EINVAL, "--to: unknown format '%s'; wick convert --help lists all formats", o->to);
-    if (!*ret)
-        return err_set(e, -EINVAL,
-                       "cannot tell the output format from the name '%s': end it in .pb.gz (pprof), .otlp, .json, "
-                       ".folded, .html, .svg, .speedscope.json, .cpuprofile, .firefox.json or .callgrind%s",
-                       path, o->is_command ? ", or add --to FORMAT" : "");
-    if (!said)
-        *ret_compression = str_ends(name, STR(".pb")) ? COMPRESS_NONE : (*ret)->compression;
-    if (o->compress &&
-        (strcmp(o->compress, "none") == 0 ? (*ret_compression = COMPRESS_NONE, 0)
-                                          : compress_by_name(str_from(o->compress), ret_compression)) < 0)
-        return err_set(e, -EINVAL, "--compress: '%s' is not none, gzip or zstd", o->compress);
-    return 0;
-}
-
-static void print_types(const struct batch *b, const struct profile *p, FILE *out)
-{
-    for (uint32_t i = 0; i < p->n_types; i++)
-        fprintf(out, "%s%.*s", i ? "," : "", STR_FMT(batch_string(b, p->types[i].type)));
-}
-
-/* Chooses the profile and type that --type names, or the first one and its default. Reports when others are left
- * out. */
-static int choose_profile(struct convert_job *j, struct err *e)
-{
-    struct str want = str_from(j->o->type);
-
-    for (uint32_t i = 0; i < j->b->n_profiles; i++) {
-        const struct profile *p = &j->b->profiles[i];
-
-        for (uint32_t k = 0; k < p->n_types && want.n; k++)
-            if (str_eq(batch_string(j->b, p->types[k].type), want)) {
-                j->p = p;
-                j->type = k;
-                return 0;
-            }
-    }
-    if (want.n)
-        return err_set(e, -EINVAL, "--type: the profile has no sample type '%s'", j->o->type);
-    if (!j->b->n_profiles)
-        return err_set(e, -ENODATA, "the input contains no profile");
-    j->p = j->b->profiles;
-    j->type = j->p->default_type ? j->p->default_type - 1 : j->p->n_types - 1;
-    for (uint32_t i = 1; i < j->b->n_profiles; i++) {
-        fputs("wick convert: omitted sample types: ", stderr);
-        print_types(j->b, &j->b->profiles[i], stderr);
-        fputs(" (choose one with --type)\n", stderr);
-    }
-    return 0;
-}
-
-/* For formats of one profile, everything is merged into as few profiles as possible. */
-static int prepare(struct convert_job *j, const struct output *f, struct err *e)
-{
-    struct batch *joined;
-    int r;
-
-    if (!f->one_profile)
-        return 0;
-    r = convert_to_single(j->b, &joined, e);
-    if (r < 0)
-        return r;
-    batch_unref(j->b);
-    j->b = joined;
-    return choose_profile(j, e);
-}
-
-static int write_content(const struct convert_job *j, const struct output *f, enum compression c, const char *out,
-                         struct err *e)
-{
-    _cleanup_(buf_done) struct buf plain = BUF_INIT, packed = BUF_INIT;
-    const struct buf *b = c == COMPRESS_NONE ? &plain : &packed;
-    int r = f->write(j, &plain, e);
-
-    if (r == 0 && c != COMPRESS_NONE)
-        r = compress_deflate(c, 0, plain.p, plain.n, &packed, e);
-    return r < 0 ? r : fd_write_file(out, b->p, b->n, e);
-}
-
-/* Writes the content of j; its batch may be replaced. */
-static int write_job(struct convert_job *j, const struct output *f, enum compression c, const char *out, struct err *e)
-{
-    int r = prepare(j, f, e);
-
-    return r < 0 ? r : write_content(j, f, c, out, e);
-}
-
-/* The output requested by the options and the name of OUT. */
-struct convert_plan {
-    enum input_format from;
-    const struct output *to;
-    enum compression compression;
-};
-
-static int make_plan(const struct convert_options *o, const char *out, struct convert_plan *ret, struct err *e)
-{
-    int r = choose_output(o, out, &ret->to, &ret->compression, e);
-
-    if (r < 0)
-        return r;
-    if (o->from && input_format_parse(str_from(o->from), &ret->from) < 0)
-        return err_set(e, -EINVAL, "--from: unknown format '%s'; wick convert --help lists all formats", o->from);
-    if (o->base && ret->to->write != write_html)
-        return err_set(e, -EINVAL, "--base requires the output format html, not %s", ret->to->name);
-    if (o->annotate && ret->to->write != write_folded)
-        return err_set(e, -EINVAL, "--annotate requires the output format folded, not %s", ret->to->name);
-    return 0;
-}
-
-static int convert(const struct convert_options *o, const struct convert_plan *p, const char *in, const char *out,
-                   struct err *e)
-{
-    struct convert_job j = {.o = o, .in = in};
-    int r = input_open(in, p->from, &input_local, &j.b, NULL, e);
-
-    if (r == 0)
-        r = write_job(&j, p->to, p->compression, out, e);
-    batch_unref(j.b);
-    return r;
-}
-
-/* Standard output without a format option is written as pprof. */
-static const struct convert_options *output_options(const char *path)
-{
-    static const struct convert_options none, pprof = {.to = "pprof"};
-
-    return strcmp(path, "-") == 0 ? &pprof : &none;
-}
-
-int convert_output_check(const char *option, const char *path, struct err *e)
-{
-    enum compression c = COMPRESS_NONE;
-    const struct output *f = NULL;
-    int r = choose_output(output_options(path), path, &f, &c, e);
-
-    return r < 0 ? err_prefix(e, r, "%s: ", option) : path_check_output(option, path, e);
-}
-
-bool convert_output_is_pprof(const char *path)
-{
-    enum compression c = COMPRESS_NONE;
-    const struct output *f = NULL;
-    struct err e = {0};
-
-    return choose_output(output_options(path), path, &f, &c, &e) == 0 && f->write == write_pprof;
-}
-
-/* PATH with the type before its extension: x.off_cpu.pb.gz. */
-static void path_of_type(const char *path, const struct output *f, struct str type, char *ret, size_t size)
-{
-    struct str name = str_from(path), stem = name;
-
-    if (str_ends(stem, STR(".gz")) || str_ends(stem, STR(".zst")))
-        stem.n -= str_ends(stem, STR(".gz")) ? 3 : 4;
-    for (size_t k = 0; k < ARRAY_SIZE(f->extensions) && f->extensions[k]; k++)
-        if (str_ends(stem, str_from(f->extensions[k]))) {
-            stem.n -= str_from(f->extensions[k]).n;
-            break;
-        }
-    snprintf(ret, size, "%.*s.%.*s%.*s", STR_FMT(stem), STR_FMT(type), (int) (name.n - stem.n), name.p + stem.n);
-}
-
-static int write_together(const struct convert_job *j, const struct output *f, enum compression c,
-                          const struct convert_files *files, struct err *e)
-{
-    int r = write_content(j, f, c, files->path, e);
-
-    if (r == 0 && files->wrote)
-        files->wrote(files->ctx, files->path);
-    return r;
-}
-
-/* Writes each profile into a file of its own: first into the file that is named. */
-static int write_each(struct convert_job *j, const struct output *f, enum compression c,
-                      const struct convert_files *files, struct err *e)
-{
-    _cleanup_(batch_unrefp) struct batch *joined = NULL;
-    uint32_t first = 0;
-    int r = convert_to_single(j->b, &joined, e);
-
-    if (r < 0)
-        return r;
-    if ((f->write == write_html || f->write == write_svg) && convert_shows_together(joined))
-        return write_together(&(struct convert_job){.o = j->o, .in = j->in, .b = joined, .together = true}, f, c, files,
-                              e);
-    for (uint32_t i = 0; i < joined->n_profiles; i++)
-        if (str_is(batch_string(joined, joined->profiles[i].types[joined->profiles[i].n_types - 1].type), files->first))
-            first = i;
-    for (uint32_t i = 0; r == 0 && i < joined->n_profiles; i++) {
-        const struct profile *p = &joined->profiles[i];
-        struct str type = batch_string(joined, p->types[p->n_types - 1].type);
-        struct convert_options o = *j->o;
-        struct convert_job one = {.o = &o, .in = j->in, .b = batch_ref(joined)};
-        char path[4200], name[64];
-
-        snprintf(name, sizeof name, "%.*s", STR_FMT(type));
-        o.type = name;
-        if (i == first)
-            snprintf(path, sizeof path, "%s", files->path);
-        else
-            path_of_type(files->path, f, type, path, sizeof path);
-        r = write_job(&one, f, c, path, e);
-        batch_unref(one.b);
-        if (r == 0 && files->wrote)
-            files->wrote(files->ctx, path);
-    }
-    return r;
-}
-
-int convert_output_write(struct batch *b, const char *title, const struct convert_files *files, struct err *e)
-{
-    const struct convert_options *o = output_options(files->path);
-    enum compression c = COMPRESS_NONE;
-    const struct output *f = NULL;
-    struct convert_job j = {.o = o, .in = title, .b = batch_ref(b)};
-    bool to_file = strcmp(files->path, "-") != 0;
-    int r = choose_output(o, files->path, &f, &c, e);
-
-    if (r == 0 && f->one_profile && to_file) {
-        r = write_each(&j, f, c, files, e);
-    } else if (r == 0) {
-        r = write_job(&j, f, c, files->path, e);
-        if (r == 0 && files->wrote && to_file)
-            files->wrote(files->ctx, files->path);
-    }
-    batch_unref(j.b);
-    return r;
 }
 
 static int convert_run(int argc, char **argv)
 {
-    struct convert_options o = {.is_command = true};
+    struct convert_arguments a = {.o.is_command = true};
     struct convert_plan p = {.from = INPUT_AUTO};
     struct err e = {0};
-    int n, r = args_parse(convert_args, &o, argc - 1, argv + 1, &n, &e);
+    int n, r = args_parse(convert_args, &a, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("convert", "%s", e.message);
-    if (o.help) {
+    if (a.help) {
         convert_help();
         return EXIT_DONE;
     }
     if (n != 2)
         return command_misused("convert", "IN and OUT are required");
-    if (make_plan(&o, argv[2], &p, &e) < 0)
+    if (convert_plan(&a.o, argv[2], &p, &e) < 0)
         return command_misused("convert", "%s", e.message);
-    return command_end("convert", convert(&o, &p, argv[1], argv[2], &e), &e);
+    return command_end("convert", convert_file(&a.o, &p, argv[1], argv[2], &e), &e);
 }
 
 const struct command command_convert = {"convert", "convert a profile to another format", convert_run};

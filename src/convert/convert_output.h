@@ -1,13 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes a batch in any format that `wick convert` supports: for commands that make profiles themselves. */
+/* Writes profiles in any format that `wick convert` supports, for that command and for those that make profiles themselves. */
 #ifndef CONVERT_CONVERT_OUTPUT_H
 #define CONVERT_CONVERT_OUTPUT_H
 
 #include <stdbool.h>
 
+#include "base/buf.h"
+#include "base/compress.h"
 #include "base/err.h"
+#include "codec/input.h"
 
 struct batch;
+struct convert_format;
+
+/* The options of `wick convert`; NULL: the default. */
+struct convert_options {
+    const char *to, *from, *type, *compress, *base;
+    bool annotate;
+    bool
+        is_command; /* of `wick convert`, not of another command that writes a file: error messages may name its options */
+};
+
+/* What the options and the name of the output amount to. */
+struct convert_plan {
+    enum input_format from;
+    const struct convert_format *to;
+    enum compression compression;
+};
+
+/* Checks the options and chooses the formats; an error is one of usage. */
+int convert_plan(const struct convert_options *o, const char *out, struct convert_plan *ret, struct err *e);
+/* Reads the file in and writes the file out; "-" is standard input or output. */
+int convert_file(const struct convert_options *o, const struct convert_plan *p, const char *in, const char *out,
+                 struct err *e);
+/* Appends a line for each output format, for a help text. */
+void convert_formats(struct buf *out);
 
 /* Checks that the file's name determines a format and that it can be written, with an error message if not. Called
  * before the work is done. option: how the user named it. */
