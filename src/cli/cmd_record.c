@@ -1,436 +1,62 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * wick record: samples a command, some processes or the whole machine for a while, from outside, and writes a file or a
- * report.
- */
-#include <errno.h>
-#include <poll.h>
+/* wick record: the arguments of a recording (record/record_run.h). */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "agent/agent.h"
-#include "agent/debug_file.h"
-#include "agent/filter.h"
-#include "agent/names.h"
-#include "agent/reader/file_reader.h"
-#include "base/clock.h"
-#include "base/fd.h"
 #include "cli/command.h"
-#include "convert/convert_output.h"
-#include "conf/paths.h"
-#include "record/record_report.h"
 #include "conf/args.h"
-#include "host/debug_fetch.h"
-#include "host/name_hint.h"
-#include "host/watch.h"
-#include "model/batch.h"
-#include "model/symbolizer.h"
-#include "proc/proc_children.h"
+#include "record/record_run.h"
 
-enum { PIDS_MAX = 4096, HINTS_MAX = 3 };
-
-struct record_options {
-    struct watch_options watch;
-    const char *output, *html, *stats, *debuginfod;
-    int64_t duration;
-    bool all, no_children, top, shell, quiet, help;
+struct record_arguments {
+    struct record_options o;
+    bool help;
 };
 
+#define AT(field) offsetof(struct record_arguments, field)
 static const struct arg record_args[] = {
-    WATCH_ARGS(offsetof(struct record_options, watch)),
-    {'a', "all", ARG_FLAG, offsetof(struct record_options, all), NULL, "all processes of this machine"},
-    {0, "no-children", ARG_FLAG, offsetof(struct record_options, no_children), NULL,
+    WATCH_ARGS(AT(o.watch)),
+    {'a', "all", ARG_FLAG, AT(o.all), NULL, "all processes of this machine"},
+    {0, "no-children", ARG_FLAG, AT(o.no_children), NULL,
      "with -p: omit child processes, those that run already and those that are started later"},
-    {'e', "event", ARG_STRING, offsetof(struct record_options, watch.events), "EVENTS",
+    {'e', "event", ARG_STRING, AT(o.watch.events), "EVENTS",
      "sample by events instead of the clock: cycles, instructions, cache-misses, branch-misses, page-faults, …, named as in "
      "perf; several: cycles,cache-misses; /N: every N-th event"},
-    {'d', "duration", ARG_DURATION, offsetof(struct record_options, duration), "TIME",
-     "duration (default: until CMD ends, else 30s)"},
-    {'o', "output", ARG_STRING, offsetof(struct record_options, output), "FILE",
+    {'d', "duration", ARG_DURATION, AT(o.duration), "TIME", "duration (default: until CMD ends, else 30s)"},
+    {'o', "output", ARG_STRING, AT(o.output), "FILE",
      "output file; the extension selects the format: .pb.gz (pprof), .otlp, .json, .folded, .html, .svg, .speedscope.json (default wick.pb.gz); -: pprof "
      "to stdout; of two types, the second goes into a file of its own; a flame graph (.html, .svg) shows cpu and offcpu "
      "side by side"},
-    {0, "html", ARG_STRING, offsetof(struct record_options, html), "FILE", "write a flame graph to this file"},
-    {0, "top", ARG_FLAG, offsetof(struct record_options, top), NULL,
-     "print the 30 functions that used the most CPU time"},
-    {0, "shell", ARG_FLAG, offsetof(struct record_options, shell), NULL,
-     "open the profile in pprof's interactive shell"},
-    {0, "debuginfod", ARG_STRING, offsetof(struct record_options, debuginfod), "URL",
+    {0, "html", ARG_STRING, AT(o.html), "FILE", "write a flame graph to this file"},
+    {0, "top", ARG_FLAG, AT(o.top), NULL, "print the 30 functions that used the most CPU time"},
+    {0, "shell", ARG_FLAG, AT(o.shell), NULL, "open the profile in pprof's interactive shell"},
+    {0, "debuginfod", ARG_STRING, AT(o.debuginfod), "URL",
      "fetch debug information that is missing from this server (default: $DEBUGINFOD_URLS)"},
-    {0, "stats", ARG_STRING, offsetof(struct record_options, stats), "FILE", "write what sampling cost as JSON"},
-    {'q', "quiet", ARG_FLAG, offsetof(struct record_options, quiet), NULL, "print no progress messages"},
-    {'h', "help", ARG_FLAG, offsetof(struct record_options, help), NULL, "show this help"},
+    {0, "stats", ARG_STRING, AT(o.stats), "FILE", "write what sampling cost as JSON"},
+    {'q', "quiet", ARG_FLAG, AT(o.quiet), NULL, "print no progress messages"},
+    {'h', "help", ARG_FLAG, AT(help), NULL, "show this help"},
     {0},
 };
 
-struct recording {
-    struct record_options o;
-    struct agent *agent;
-    struct watch_command command;
-    int signal_fd;
-    int64_t begin;
-    struct perf_events events; /* -e */
-    pid_t pids[PIDS_MAX];
-    size_t n_pids;
-    bool command_ended, live;
-    int status; /* exit status of the command */
-};
-
-static int fail(const struct err *e, int code)
-{
-    fprintf(stderr, "wick record: %s\n", err_message(e, code));
-    return EXIT_FAILED;
-}
-
-static void usage(FILE *out)
-{
-    fputs("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
-          "Samples processes from outside without changing them; child processes are included.\n\n",
-          out);
-    args_help(record_args, out);
-}
-
-/* --- sampling --- */
-static void tell(struct recording *c, bool last)
-{
-    struct agent_counts counts;
-    char line[200];
-
-    if (c->o.quiet || (!c->live && !last))
-        return;
-    agent_counts(c->agent, &counts);
-    watch_line(&counts, clock_mono() - c->begin, line, sizeof line);
-    if (c->live)
-        fprintf(stderr, "\r\033[K");
-    fprintf(stderr, "wick: %s%s", line, last ? "\n" : "");
-    if (last) {
-        _cleanup_(buf_done) struct buf foreign = BUF_INIT;
-
-        watch_foreign(&counts, "wick: ", &foreign);
-        fprintf(stderr, "%.*s", STR_FMT(buf_str(&foreign)));
-    }
-    fflush(stderr);
-}
-
-static void reap(struct recording *c)
-{
-    int status;
-
-    if (c->command.pid > 0 && waitpid(c->command.pid, &status, WNOHANG) == c->command.pid) {
-        c->command_ended = true;
-        c->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    }
-}
-
-/* Returns true if it is time to stop. */
-static bool take_signals(struct recording *c)
-{
-    bool stop = false;
-
-    for (int sig; (sig = watch_next_signal(c->signal_fd));) {
-        if (sig == SIGCHLD)
-            reap(c);
-        else if (sig == SIGINT && c->command.pid > 0)
-            continue; /* the terminal also sends it to the command; we end when the command does */
-        else
-            stop = true;
-    }
-    return stop || c->command_ended;
-}
-
-static int sample(struct recording *c, struct err *e)
-{
-    struct pollfd fds[] = {{agent_fd(c->agent), POLLIN, 0}, {c->signal_fd, POLLIN, 0}};
-    int64_t end = c->o.duration ? c->begin + c->o.duration : INT64_MAX, next_line = c->begin + NS_PER_S / 2;
-    int r = 0;
-
-    while (r == 0) {
-        int64_t now = clock_mono(), wait = MIN(end, next_line) - now;
-
-        if (now >= end)
-            break;
-        if (wait > 0)
-            poll(fds, 2, (int) (wait / NS_PER_MS + 1));
-        if (take_signals(c))
-            break;
-        if (fds[0].revents)
-            r = agent_poll(c->agent, 0, e);
-        if (clock_mono() >= next_line) {
-            tell(c, false);
-            next_line += NS_PER_S / 2;
-        }
-    }
-    return r;
-}
-
-/* --- the result --- */
-static void tell_names(struct recording *c)
-{
-    struct agent_counts n;
-
-    agent_counts(c->agent, &n);
-    if (!c->o.quiet && n.frames)
-        fprintf(stderr, "wick: %llu processes, %.0f %% of frames named, %.1f %% of stacks whole\n",
-                (unsigned long long) n.processes_sampled, 100.0 * (double) n.frames_named / (double) n.frames,
-                100.0 * (double) n.stacks_whole / (double) MAX(n.stacks_whole + n.stacks_cut, 1u));
-}
-
-/* The files with the most functions that have no names, and what helps. */
-static void tell_what_helps(struct recording *c)
-{
-    struct objects *objects = agent_objects(c->agent);
-    struct agent_counts n;
-    size_t at = 0, all, told = 0;
-    struct object *o;
-
-    agent_counts(c->agent, &n);
-    if (c->o.quiet || c->o.watch.no_names)
-        return;
-    while (told < HINTS_MAX && (o = debug_file_next_missing(objects, &at))) {
-        _cleanup_(buf_done) struct buf hint = BUF_INIT;
-        size_t missing = object_names_missing(o, &all);
-
-        if (missing * 10 < n.frames)
-            continue;
-        name_hint("/", o->path, &hint);
-        fprintf(stderr, "wick: %zu of %zu addresses in %s have no name: %.*s\n", missing, all, o->path,
-                STR_FMT(buf_str(&hint)));
-        told++;
-    }
-}
-
-static void tell_fetched(void *ctx, const char *message)
-{
-    const struct recording *c = ctx;
-
-    if (!c->o.quiet)
-        fprintf(stderr, "%swick: %s\n", c->live ? "\r\033[K" : "", message);
-}
-
-static void tell_wrote(void *ctx, const char *path)
-{
-    const struct recording *c = ctx;
-
-    if (c->o.quiet)
-        return;
-    if (path == c->o.html || str_ends(str_from(path), STR(".html")) || str_ends(str_from(path), STR(".svg")))
-        fprintf(stderr, "wick: wrote %s\n", path);
-    else
-        fprintf(stderr, "wick: wrote %s; open it with: wick pprof %s\n", path, path);
-}
-
-/* The type that the user named first: its profile goes into the file that is named. */
-static const char *first_type(const struct recording *c)
-{
-    if (c->o.watch.events && !c->o.watch.types)
-        return c->events.v[0].name;
-    return c->o.watch.types && strncmp(c->o.watch.types, "off", 3) == 0 ? "off_cpu" : "cpu";
-}
-
-static int hand_out(struct recording *c, struct batch *b, const char *title, struct err *e)
-{
-    struct convert_files files = {.first = first_type(c), .wrote = tell_wrote, .ctx = c};
-    int r = 0;
-
-    if (c->o.output) {
-        files.path = c->o.output;
-        r = convert_output_write(b, title, &files, e);
-    }
-    if (r == 0 && c->o.html) {
-        files.path = c->o.html;
-        r = convert_output_write(b, title, &files, e);
-    }
-    if (r == 0 && c->o.top)
-        r = record_report(b, "top", e);
-    if (r == 0 && c->o.shell)
-        r = record_report(b, NULL, e);
-    return r;
-}
-
-static int write_stats(struct recording *c, struct err *e)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    struct agent_counts n;
-
-    if (!c->o.stats)
-        return 0;
-    agent_counts(c->agent, &n);
-    watch_json(&n, clock_mono() - c->begin, &b);
-    return buf_error(&b) ? buf_error(&b) : fd_write_file(c->o.stats, b.p, b.n, e);
-}
-
-static int finish(struct recording *c, const char *title, struct err *e)
-{
-    _cleanup_(batch_unrefp) struct batch *b = NULL;
-    const char *urls = c->o.debuginfod ? c->o.debuginfod : getenv("DEBUGINFOD_URLS");
-    int r;
-
-    if (!c->o.watch.no_names)
-        debug_fetch_missing(&(struct debug_fetch){urls, tell_fetched, c}, agent_objects(c->agent));
-    r = agent_take(c->agent, &b, e);
-    tell(c, true);
-    if (r == 0)
-        r = write_stats(c, e);
-    if (r < 0)
-        return r;
-    if (!b)
-        return err_set(e, -ENODATA,
-                       c->events.n ? "no samples: the sampled processes caused no such event"
-                                   : "no samples: the sampled processes used no CPU time");
-    tell_names(c);
-    tell_what_helps(c);
-    return hand_out(c, b, title, e);
-}
-
-static void tell_how(struct recording *c)
-{
-    struct agent_counts n;
-
-    agent_counts(c->agent, &n);
-    if (n.by_perf && !c->o.quiet && !c->o.watch.via)
-        fprintf(
-            stderr,
-            "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: only own processes, no kernel frames, "
-            "no interpreted languages\n");
-}
-
-/* What is sampled: the processes that were named, their descendants, and with a command this one. */
-static int choose_pids(struct recording *c, struct agent_options *o, struct err *e)
-{
-    int r;
-
-    c->n_pids = o->n_pids;
-    if (c->command.pid > 0)
-        c->pids[c->n_pids++] = c->command.pid;
-    o->inherit = c->command.pid > 0 || (c->n_pids && !c->o.no_children);
-    if (o->inherit) {
-        r = proc_add_descendants(c->pids, &c->n_pids, PIDS_MAX);
-        if (r < 0)
-            return err_set(e, r, "cannot list the child processes: %m");
-    }
-    o->n_pids = c->n_pids;
-    return 0;
-}
-
-/* Adds children that were started after the list was made and before new ones were followed. By perf events they are
- * followed from the start. */
-static int add_late_children(struct recording *c, const struct agent_options *o)
-{
-    struct agent_counts counts;
-    size_t known = c->n_pids;
-    int r;
-
-    agent_counts(c->agent, &counts);
-    if (!o->inherit || counts.by_perf)
-        return 0;
-    r = proc_add_descendants(c->pids, &c->n_pids, PIDS_MAX);
-    for (size_t i = known; i < c->n_pids && r == 0; i++)
-        r = agent_add_pid(c->agent, c->pids[i]);
-    return r;
-}
-
-static int record(struct recording *c, int n_words, char **words, struct err *e)
-{
-    _cleanup_(filter_freep) struct filter *filter = NULL;
-    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&c->o.watch);
-    _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
-    struct agent_options options;
-    char title[200];
-    sigset_t old;
-    int r = watch_agent_options(&c->o.watch, c->pids, &options, &filter, e);
-
-    if (r < 0)
-        return r;
-    c->events = options.events;
-    debug_fetch_use_cache();
-    options.pprof = true;
-    options.ranges = c->o.output ? convert_output_is_pprof(c->o.output) : c->o.shell;
-    options.symbolizer = symbolizer;
-    options.wait_for_lines = true;
-    c->signal_fd = watch_signals(&old);
-    if (c->signal_fd < 0)
-        return c->signal_fd;
-    if (n_words) {
-        words[n_words] = NULL;
-        r = watch_command_start(words, &c->command, e);
-        if (r < 0)
-            return r;
-    }
-    r = choose_pids(c, &options, e);
-    if (r < 0)
-        return r;
-    snprintf(title, sizeof title, "%s", n_words ? words[0] : c->o.all ? "this machine" : c->o.watch.pids.v[0]);
-    r = watch_reader(&reader, e);
-    options.reader = reader;
-    if (r == 0)
-        r = agent_new(&options, &c->agent, e);
-    if (r == 0)
-        r = add_late_children(c, &options);
-    if (r == 0)
-        tell_how(c);
-    c->begin = clock_mono();
-    watch_command_go(&c->command);
-    if (r == 0)
-        r = sample(c, e);
-    if (r == 0)
-        r = finish(c, title, e);
-    if (r < 0 && c->command.pid > 0 && !c->command_ended)
-        kill(c->command.pid, SIGTERM);
-    agent_free(c->agent);
-    sigprocmask(SIG_SETMASK, &old, NULL);
-    return r;
-}
-
-static int check_usage(struct recording *c, int n, struct err *e)
-{
-    struct record_options *o = &c->o;
-    int ways = (n > 0) + o->all + (o->watch.pids.n > 0);
-
-    if (ways != 1)
-        return err_set(e, -EINVAL, "%s: give a command (-- CMD), processes (-p PID) or -a",
-                       ways ? "more than one target" : "no target");
-    if (!o->output && !o->html && !o->top && !o->shell) {
-        o->shell = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-        o->output = o->shell ? NULL : "wick.pb.gz";
-    }
-    if (o->output && convert_output_check("--output", o->output, e) < 0)
-        return -EINVAL;
-    if (o->html && convert_output_check("--html", o->html, e) < 0)
-        return -EINVAL;
-    if (o->stats && path_check_output("--stats", o->stats, e) < 0)
-        return -EINVAL;
-    if (o->watch.rate < 1 || o->watch.rate > WATCH_RATE_MAX)
-        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) o->watch.rate,
-                       WATCH_RATE_MAX);
-    if (o->no_children && !o->watch.pids.n)
-        return err_set(e, -EINVAL, "--no-children requires -p PID");
-    if (!o->duration && !n)
-        o->duration = 30 * NS_PER_S;
-    return 0;
-}
-
 static int run(int argc, char **argv)
 {
-    struct recording c = {.o.watch.rate = 99, .command = {.gate = -1}, .live = isatty(STDERR_FILENO)};
+    struct record_arguments a = {.o.watch.rate = 99};
     struct err e = {0};
-    int n = 0, r = args_parse_leading(record_args, &c.o, argc - 1, argv + 1, &n, &e);
+    int n = 0, status = 0, r = args_parse_leading(record_args, &a, argc - 1, argv + 1, &n, &e);
 
-    if (r == 0 && c.o.help) {
-        usage(stdout);
+    if (r == 0 && a.help) {
+        fputs("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
+              "Samples processes from outside without changing them; child processes are included.\n\n",
+              stdout);
+        args_help(record_args, stdout);
         return EXIT_DONE;
     }
     if (r == 0)
-        r = check_usage(&c, n, &e);
+        r = record_check(&a.o, n, &e);
     if (r < 0) {
         fprintf(stderr, "wick record: %s\n", err_message(&e, r));
         return EXIT_USAGE;
     }
-    r = record(&c, n, argv + 1, &e);
-    fd_close(c.signal_fd);
-    return r < 0 ? fail(&e, r) : c.status;
+    r = record_run(&a.o, n, argv + 1, &status, &e);
+    return r < 0 ? command_end("record", r, &e) : status;
 }
 
 const struct command command_record = {"record", "profile a command, processes or the whole machine for a while", run};
