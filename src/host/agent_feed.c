@@ -23,11 +23,12 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "codec/otlp.h"
+#include "host/agent_options.h"
 #include "host/agent_profiles.h"
 #include "model/batch.h"
 #include "model/sink.h"
 
-enum { ARGS_MAX = 1024, FEED_FD = 3, SEND_TIMEOUT_S = 5 };
+enum { FEED_FD = 3, OPTIONS_FD = 4, SEND_TIMEOUT_S = 5 };
 #define LAST_WORDS (1u << 31)
 
 /* One frame on its way to the store. */
@@ -236,8 +237,20 @@ void agent_feed_keep(int fd, int (*record)(uint32_t pid, uint32_t seconds))
 }
 
 /* --- the server's side --- */
-static int start_child(struct agent_feed *f, char **args)
+/* Moves the two descriptors to where the agent expects them. A first copy above both keeps one from replacing the other. */
+static int place_fds(int feed, int options)
 {
+    int high_feed = fcntl(feed, F_DUPFD_CLOEXEC, OPTIONS_FD + 1);
+    int high_options = fcntl(options, F_DUPFD_CLOEXEC, OPTIONS_FD + 1);
+
+    return high_feed < 0 || high_options < 0 || dup2(high_feed, FEED_FD) < 0 || dup2(high_options, OPTIONS_FD) < 0
+               ? -errno
+               : 0;
+}
+
+static int start_child(struct agent_feed *f, int options)
+{
+    static const char *const argv[] = {"wick", "agent", "--feed-fd=3", "--options-fd=4", NULL};
     int pair[2], size = 8 << 20;
 
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
@@ -250,10 +263,8 @@ static int start_child(struct agent_feed *f, char **args)
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (pair[1] != FEED_FD && dup2(pair[1], FEED_FD) < 0)
-            _exit(127);
-        fcntl(FEED_FD, F_SETFD, 0);
-        execv("/proc/self/exe", args);
+        if (place_fds(pair[1], options) == 0)
+            execv("/proc/self/exe", (char **) (uintptr_t) argv);
         _exit(127);
     }
     close(pair[1]);
@@ -261,25 +272,27 @@ static int start_child(struct agent_feed *f, char **args)
     return f->pid < 0 ? -errno : 0;
 }
 
-int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e)
+int agent_feed_start(const struct agent_run_options *o, struct agent_feed **ret, struct err *e)
 {
-    static char wick[] = "wick", agent[] = "agent", option[] = "--feed-fd=3";
-    char *argv[ARGS_MAX + 4] = {wick, agent, option};
     struct agent_feed *f = mem_zalloc(sizeof *f);
+    _cleanup_(fd_closep) int options = -1;
     int r;
 
     if (!f)
         return -ENOMEM;
-    for (size_t i = 0; args && args[i] && i < ARGS_MAX; i++)
-        argv[3 + i] = args[i];
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->answered, NULL);
     f->fd = -1;
     f->stop_fd = eventfd(0, EFD_CLOEXEC);
-    r = f->stop_fd < 0 ? -errno : start_child(f, argv);
+    r = agent_options_send(o, &options, e);
+    if (r == 0) {
+        r = f->stop_fd < 0 ? -errno : start_child(f, options);
+        if (r < 0)
+            err_set(e, r, "cannot start the agent: %s", strerror(-r));
+    }
     if (r < 0) {
         agent_feed_free(f);
-        return err_set(e, r, "cannot start the agent: %m");
+        return r;
     }
     *ret = f;
     return 0;

@@ -21,13 +21,14 @@
 #include "base/err.h"
 
 struct agent_feed;
+struct agent_run_options;
 struct sink;
 
 enum { AGENT_FRAME_MAX = 64 << 20, AGENT_WORDS_MAX = 2000 };
 
-/* The server's side. Starts `wick agent` as a child, before rights are dropped and before threads run; the child
- * restarts itself when it dies. args: further arguments for its command line, NULL-terminated, or NULL. */
-int agent_feed_start(char *const *args, struct agent_feed **ret, struct err *e);
+/* The server's side. Starts `wick agent` with these options as a child, before rights are dropped and before threads run;
+ * the child restarts itself when it dies. */
+int agent_feed_start(const struct agent_run_options *o, struct agent_feed **ret, struct err *e);
 /* Starts a thread that passes what the agent sends to sink. */
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
 /* True when the agent sends no more: it lacks rights, or gave up. Then *ret_reason is its error message and the other

@@ -3,18 +3,19 @@
 #ifndef SERVE_AGENT_CONFIG_H
 #define SERVE_AGENT_CONFIG_H
 
-#include "base/arena.h"
-#include "base/err.h"
-#include "conf/args.h"
+#include <stdbool.h>
 
+#include "base/err.h"
+
+struct agent_run_options;
+struct arg_list;
+struct conf;
 struct serve_agent;
 
-enum { AGENT_CONFIG_ARGS_MAX = 1024 };
-
-/* Returns the section as options of `wick agent`, NULL-terminated, in the arena; options about the destination only
- * with exports. Rules are checked here: -EINVAL with an error message. */
-int agent_config_args(const struct serve_agent *c, bool exports, struct arena *a, char ***ret, struct err *e);
-/* The same, reading the section from the files of `wick agent --config`. */
-int agent_config_load(const struct arg_list *files, struct arena *a, char ***ret, struct err *e);
+/* The section as options of the agent; the destination only with exports. Texts belong to the configuration. Rules are
+ * checked here: -EINVAL with an error message. */
+int agent_config_read(const struct serve_agent *c, bool exports, struct agent_run_options *ret, struct err *e);
+/* The same, reading the section from the files of `wick agent --config`. conf: initialised by the caller; it owns the texts. */
+int agent_config_load(const struct arg_list *files, struct conf *conf, struct agent_run_options *ret, struct err *e);
 
 #endif

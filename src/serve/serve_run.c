@@ -18,6 +18,7 @@
 #include "base/thread.h"
 #include "conf/yaml.h"
 #include "host/agent_feed.h"
+#include "host/agent_run.h"
 #include "net/tls.h"
 #include "pipeline/graph/flow.h"
 #include "serve/agent_config.h"
@@ -424,22 +425,12 @@ static bool is_new_install(const struct serve *s)
 
 static int start_agent(struct serve *s, struct err *e)
 {
-    static char begin[] = "--begin-rate=99";
-    struct arena a;
-    char **args = NULL;
-    size_t n = 0;
-    int r;
+    struct agent_run_options o;
+    int r = agent_config_read(&s->config.agent, false, &o, e);
 
-    arena_init(&a, 1 << 20);
-    r = agent_config_args(&s->config.agent, false, &a, &args, e);
-    while (r == 0 && args[n])
-        n++;
-    if (r == 0 && n < AGENT_CONFIG_ARGS_MAX && !s->config.agent.rate && is_new_install(s))
-        args[n] = begin;
-    if (r == 0)
-        r = agent_feed_start(args, &s->agent, e);
-    arena_done(&a);
-    return r;
+    if (!s->config.agent.rate && is_new_install(s))
+        o.begin_rate = 99;
+    return r < 0 ? r : agent_feed_start(&o, &s->agent, e);
 }
 
 static void log_start(const struct serve *s)
@@ -531,15 +522,12 @@ int serve_start(struct serve_args *args, const char *data_dir, struct serve **re
 
 int serve_check(struct serve_args *args, struct err *e)
 {
-    struct arena a;
+    struct agent_run_options options;
     struct serve *s;
-    char **options;
     int r = load(args, &s, e);
 
-    arena_init(&a, 1 << 20);
     if (r == 0)
-        r = agent_config_args(&s->config.agent, true, &a, &options, e);
-    arena_done(&a);
+        r = agent_config_read(&s->config.agent, true, &options, e);
     if (r == 0)
         r = serve_pipelines_start(&s->first.conf, NULL, &s->pipelines, e);
     serve_stop(s);

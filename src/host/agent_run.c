@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the agent: gives up rights, samples, and sends what it has every few seconds (agent_run.h). */
+#include "host/agent_run.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/agent.h"
+#include "agent/agent_caps.h"
+#include "agent/filter.h"
+#include "agent/identity.h"
+#include "agent/java_names.h"
+#include "agent/reader/file_reader.h"
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "base/url.h"
+#include "conf/paths.h"
+#include "host/agent_feed.h"
+#include "host/agent_profiles.h"
+#include "host/agent_rights.h"
+#include "host/agent_upload.h"
+#include "host/export_flow.h"
+#include "model/batch.h"
+#include "model/sink.h"
+#include "model/symbolizer.h"
+
+struct running {
+    const struct agent_run_options *o;
+    struct agent *agent;
+    struct sink *sink;
+    struct agent_upload *upload; /* NULL: not requested */
+    int signal_fd, stats_fd;
+    int64_t begin;
+    char governor[96]; /* the state that was logged last */
+};
+
+/* Logs one line for each missing capability, with its consequence. Without a required one nothing works: one error line
+ * reports that later. */
+static void tell_losses(void)
+{
+    for (const struct agent_cap *c = agent_caps; c->name; c++)
+        if (c->required && !agent_cap_has(c->number))
+            return;
+    for (const struct agent_cap *c = agent_caps; c->name; c++)
+        if (!agent_cap_has(c->number))
+            log_warn("no %s: %s", c->name, c->loss);
+}
+
+static void send_batch(struct running *a, struct batch *b)
+{
+    struct sink_context ctx = {.tenant = "", .received_ns = clock_wall()};
+
+    if (b)
+        sink_consume(a->sink, b, &ctx, NULL);
+    batch_unref(b);
+}
+
+static void write_stats(struct running *a)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct agent_counts n;
+    int r = 0;
+
+    agent_counts(a->agent, &n);
+    watch_json(&n, clock_mono() - a->begin, &b);
+    if (!buf_error(&b) && (r = fd_truncate(a->stats_fd, 0)) == 0)
+        r = fd_pwrite_all(a->stats_fd, b.p, b.n, 0);
+    if (r < 0)
+        log_warn("cannot write '%s': %s", a->o->stats, strerror(-r));
+}
+
+/* Logs the current rate whenever it changes. */
+static void tell_governor(struct running *a)
+{
+    struct agent_counts n;
+
+    agent_counts(a->agent, &n);
+    if (!n.governor || strcmp(n.governor, a->governor) == 0)
+        return;
+    snprintf(a->governor, sizeof a->governor, "%s", n.governor);
+    log_info("sampling at %u Hz%s%s", n.rate_hz, n.governor[0] ? ": " : ", as configured", n.governor);
+}
+
+static int take_and_send(struct running *a, struct err *e)
+{
+    struct batch *b = NULL;
+    int r = agent_take(a->agent, &b, e);
+
+    if (r == 0)
+        send_batch(a, b);
+    if (r == 0)
+        tell_governor(a);
+    if (r == 0 && a->o->stats)
+        write_stats(a);
+    return r;
+}
+
+static bool is_told_to_stop(struct running *a)
+{
+    bool stop = false;
+
+    for (int sig; (sig = watch_next_signal(a->signal_fd));)
+        stop |= sig != SIGCHLD && sig != SIGHUP;
+    return stop;
+}
+
+static int loop(struct running *a, struct err *e)
+{
+    struct pollfd fds[] = {{agent_fd(a->agent), POLLIN, 0}, {a->signal_fd, POLLIN, 0}, {(int) a->o->feed_fd, 0, 0}};
+    int64_t next = clock_mono() + a->o->interval, end = a->o->duration ? clock_mono() + a->o->duration : INT64_MAX;
+    int r = 0;
+
+    while (r == 0 && !is_told_to_stop(a) && clock_mono() < end) {
+        int64_t wait = next - clock_mono();
+
+        if (wait > 0)
+            poll(fds, ARRAY_SIZE(fds), (int) (wait / NS_PER_MS + 1));
+        if (fds[2].revents) /* the server has exited */
+            return 0;
+        if (fds[0].revents)
+            r = agent_poll(a->agent, 0, e);
+        if (r == 0 && a->upload)
+            agent_upload_step(a->upload, a->agent);
+        if (r == 0 && clock_mono() >= next) {
+            int64_t soonest;
+
+            r = take_and_send(a, e);
+            soonest = clock_mono() + NS_PER_MS;
+            next = MAX(next + a->o->interval, soonest);
+        }
+    }
+    return r < 0 ? r : take_and_send(a, e);
+}
+
+static int open_sink(const struct agent_run_options *o, struct export_flow **ret_flow, struct sink **ret, struct err *e)
+{
+    const char *token = o->token ? o->token : getenv("WICK_TOKEN");
+    int r;
+
+    if (o->feed_fd > 0) {
+        fcntl((int) o->feed_fd, F_SETFD, FD_CLOEXEC);
+        *ret = agent_feed_sink((int) o->feed_fd);
+        return 0;
+    }
+    r = export_flow_new(&(struct export_options){o->export, token && *token ? token : NULL, o->k8s_api, &o->scrape},
+                        ret_flow, e);
+    if (r == 0)
+        *ret = export_flow_sink(*ret_flow);
+    return r;
+}
+
+static int sample(const struct agent_run_options *o, int stats_fd, struct err *e)
+{
+    _cleanup_(filter_freep) struct filter *filter = NULL;
+    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = watch_symbolizer(&o->watch);
+    _cleanup_(file_reader_freep) struct file_reader *reader = NULL;
+    struct running a = {.o = o, .stats_fd = stats_fd};
+    struct export_flow *flow = NULL;
+    struct agent_options options;
+    char shown[URL_SHOWN];
+    pid_t pids[ARG_LIST_MAX];
+    sigset_t old;
+    int r = watch_agent_options(&o->watch, pids, &options, &filter, e);
+
+    if (r < 0)
+        return r;
+    options.cpu_budget = o->budget / 100;
+    options.memory_budget = (size_t) o->memory;
+    options.inherit = options.n_pids > 0;
+    options.symbolizer = symbolizer;
+    options.leave_own = !o->both;
+    options.begin_rate_hz = (unsigned) o->begin_rate;
+    options.begin_ns = o->begin;
+    a.signal_fd = watch_signals(&old);
+    fd_raise_limit();
+    mallopt(M_MMAP_THRESHOLD, 128 << 10); /* large tables are allocated and freed often: return their memory to the
+                                             system at once */
+    mallopt(M_TRIM_THRESHOLD, 512 << 10);
+    mallopt(M_ARENA_MAX, 2);
+    r = open_sink(o, &flow, &a.sink, e);
+    if (r == 0 && o->upload_symbols)
+        r = agent_upload_new(o->server, o->export, o->token, &a.upload, e);
+    if (r == 0)
+        r = watch_reader(&reader, e);
+    options.reader = reader;
+    if (r == 0)
+        r = agent_new(&options, &a.agent, e);
+    if (r == 0) {
+        log_info("sampling at %lld Hz, sending every %.3g s to %s",
+                 (long long) (o->begin_rate ? o->begin_rate : o->watch.rate), (double) o->interval / (double) NS_PER_S,
+                 o->export ? url_redact(o->export, shown, sizeof shown) : "the server");
+        a.begin = clock_mono();
+        r = loop(&a, e);
+    }
+    agent_upload_free(a.upload);
+    agent_free(a.agent);
+    export_flow_free(flow);
+    fd_close(a.signal_fd);
+    return r;
+}
+
+/* True on the first run on this machine: the marker file does not exist yet. */
+static bool is_new_install(void)
+{
+    const char *given = getenv("STATE_DIRECTORY"); /* set by systemd */
+    char dir[PATH_SIZE], path[PATH_SIZE + 16];
+    int fd;
+
+    if (!given && (path_data_dir(dir, NULL) < 0 || fd_mkdir_all(dir, 0755) < 0))
+        return false;
+    snprintf(path, sizeof path, "%s/agent-was-here", given ? given : dir);
+    fd = fd_open(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0644);
+    fd_close(fd);
+    return fd >= 0;
+}
+
+static void set_defaults(struct agent_run_options *o)
+{
+    bool served = o->feed_fd > 0;
+
+    if (!o->interval) /* every request repeats the names, so fewer requests save bytes; not needed for a local server */
+        o->interval = (served ? 5 : 10) * NS_PER_S;
+    if (!o->begin_rate && o->watch.rate < 0 && !served && is_new_install())
+        o->begin_rate = 99;
+    if (!o->begin)
+        o->begin = 60 * NS_PER_S;
+    if (o->watch.rate < 0)
+        o->watch.rate = 19;
+}
+
+/* Opened before privileges are dropped. */
+static int open_stats(const struct agent_run_options *o, int *ret, struct err *e)
+{
+    *ret = o->stats ? fd_open(AT_FDCWD, o->stats, O_WRONLY | O_CREAT | O_TRUNC, 0644) : -1;
+    return o->stats && *ret < 0 ? err_set(e, *ret, "cannot open '%s': %s", o->stats, strerror(-*ret)) : 0;
+}
+
+int agent_run_check(const struct agent_run_options *o, struct err *e)
+{
+    enum log_format format;
+
+    if (!o->export && o->feed_fd < 0)
+        return err_set(e, -EINVAL, "--export URL is required: the OTLP endpoint to send profiles to");
+    if ((o->interval && o->interval < NS_PER_S / 10) || o->budget < 0)
+        return err_set(e, -EINVAL, "--interval must be at least 100ms and --budget at least 0");
+    if (o->begin_rate < 0 || o->begin_rate > 10000)
+        return err_set(e, -EINVAL, "--begin-rate must be between 1 and 10000");
+    if (o->log_format && log_parse_format(str_from(o->log_format), &format) < 0)
+        return err_set(e, -EINVAL, "--log-format must be text, logfmt or json");
+    return 0;
+}
+
+void agent_run_defaults(struct agent_run_options *ret)
+{
+    *ret = (struct agent_run_options){.watch.rate = -1, .budget = 1, .memory = 64 << 20, .feed_fd = -1};
+}
+
+int agent_run(const struct agent_run_options *options, agent_record_fn *record, struct err *e)
+{
+    struct agent_run_options o = *options;
+    enum log_format format = LOG_LOGFMT;
+    int stats_fd = -1, r;
+
+    if (o.log_format)
+        log_parse_format(str_from(o.log_format), &format);
+    log_setup(LOG_INFO, format);
+    set_defaults(&o);
+    tell_losses();
+    r = open_stats(&o, &stats_fd, e);
+    if (r == 0 && o.watch.jcmd)
+        r = java_names_start(e); /* while it may become other users */
+    if (r == 0)
+        r = agent_rights_drop(o.keep_caps, e);
+    do {
+        if (r == 0 && o.feed_fd > 0)
+            agent_feed_keep((int) o.feed_fd, record);
+        if (r == 0)
+            r = sample(&o, stats_fd, e);
+    } while (r == 0 && o.feed_fd > 0 && agent_feed_must_go_on((int) o.feed_fd));
+    if (r < 0 && o.feed_fd > 0)
+        agent_feed_last_words((int) o.feed_fd, r, err_message(e, r));
+    if (r < 0)
+        log_error(o.feed_fd > 0 ? "the host agent is off: %s" : "%s", err_message(e, r));
+    return r;
+}
