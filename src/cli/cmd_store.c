@@ -8,19 +8,16 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/compress.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "conf/paths.h"
-#include "store/store_copy.h"
 #include "codec/input.h"
-#include "codec/otlp_file.h"
-#include "codec/pprof.h"
 #include "conf/args.h"
-#include "model/builder.h"
-#include "model/convert.h"
+#include "conf/paths.h"
+#include "model/batch.h"
 #include "store/store.h"
+#include "store/store_copy.h"
+#include "store/store_export.h"
 
 struct store_options {
     const char *store, *tenant, *from, *to, *output, *format;
@@ -318,99 +315,19 @@ static int run_confirm(const void *options, int argc, char **argv, struct err *e
 
 /* --- export --- */
 
-struct store_exporting {
-    int fd;
-    enum otlp_file_form form; /* OTLP_FILE_NONE: pprof, collected in `all` */
-    struct builder *all;
-    uint64_t profiles;
-    struct err *e;
-};
-
-static int export_batch(void *ctx, struct batch *b)
-{
-    struct store_exporting *x = ctx;
-    _cleanup_(batch_unrefp) struct batch *split = NULL;
-    _cleanup_(buf_done) struct buf out = BUF_INIT;
-    int r;
-
-    x->profiles += b->n_profiles;
-    if (x->form == OTLP_FILE_NONE)
-        return builder_append(x->all, b);
-    r = convert_split_types(b, &split, x->e);
-    if (r == 0)
-        r = otlp_file_encode(x->form, split, &out, x->e);
-    if (r == 0)
-        r = fd_write_all(x->fd, out.p, out.n);
-    return r < 0 && x->e->code == 0 ? err_set(x->e, r, "cannot write the export: %m") : r;
-}
-
-static int finish_pprof(struct store_exporting *x)
-{
-    _cleanup_(batch_unrefp) struct batch *all = NULL, *joined = NULL, *one = NULL;
-    _cleanup_(buf_done) struct buf raw = BUF_INIT, packed = BUF_INIT;
-    int r = builder_finish(x->all, &all, x->e);
-
-    if (r == 0)
-        r = convert_join_types(all, &joined, x->e);
-    if (r == 0)
-        r = convert_to_single(joined, &one, x->e);
-    if (r == 0 && !one->n_profiles)
-        r = err_set(x->e, -ENODATA, "no profile matches");
-    if (r == 0)
-        r = pprof_encode(one, &one->profiles[0], &raw, x->e);
-    if (r == 0)
-        r = compress_deflate(COMPRESS_GZIP, 0, raw.p, raw.n, &packed, x->e);
-    if (r == 0)
-        r = fd_write_all(x->fd, packed.p, packed.n);
-    return r;
-}
-
-static int parse_format(const char *name, enum otlp_file_form *ret)
-{
-    if (strcmp(name, "otlp") == 0)
-        *ret = OTLP_FILE_FRAMED;
-    else if (strcmp(name, "json") == 0)
-        *ret = OTLP_FILE_JSON;
-    else if (strcmp(name, "pprof") == 0)
-        *ret = OTLP_FILE_NONE;
-    else
-        return -EINVAL;
-    return 0;
-}
-
-static int export_to(struct store *s, const struct store_query *q, const struct store_options *o, struct err *e)
-{
-    struct store_exporting x = {.fd = STDOUT_FILENO, .form = OTLP_FILE_FRAMED, .e = e};
-    int r = 0;
-
-    if (o->format)
-        parse_format(o->format, &x.form);
-    if (o->output && strcmp(o->output, "-") != 0)
-        r = x.fd = fd_open(AT_FDCWD, o->output, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    if (r < 0)
-        return err_set(e, r, "cannot create '%s': %m", o->output);
-    r = x.form == OTLP_FILE_NONE ? builder_new(NULL, &x.all) : 0;
-    if (r == 0)
-        r = s->ops->export(s, q, export_batch, &x, e);
-    if (r == 0 && x.form == OTLP_FILE_NONE)
-        r = finish_pprof(&x);
-    builder_free(x.all);
-    if (x.fd != STDOUT_FILENO)
-        fd_close(x.fd);
-    if (r == 0)
-        fprintf(stderr, "wick: exported %llu profiles\n", (unsigned long long) x.profiles);
-    return r;
-}
-
 static int run_export(const void *options, int argc, char **argv, struct err *e)
 {
     const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     struct selector sel = {0};
     struct store_query q = {.tenant = o->tenant ? o->tenant : "", .n_columns = 1};
+    struct store_export how = {.output = o->output, .form = OTLP_FILE_FRAMED};
+    uint64_t profiles = 0;
     struct arena a;
     int r;
 
+    if (o->format)
+        store_export_parse(o->format, &how.form);
     arena_init(&a, 0);
     q.columns[0].selector = &sel;
     r = selector_parse(argc ? str_from(argv[0]) : STR(""), &a, &sel, e);
@@ -419,7 +336,9 @@ static int run_export(const void *options, int argc, char **argv, struct err *e)
     if (r == 0)
         r = open_store(o, OPEN_READ, &s, e);
     if (r == 0)
-        r = export_to(s, &q, o, e);
+        r = store_export_run(s, &q, &how, &profiles, e);
+    if (r == 0)
+        fprintf(stderr, "wick: exported %llu profiles\n", (unsigned long long) profiles);
     selector_done(&sel);
     arena_done(&a);
     return r;
@@ -471,12 +390,17 @@ static int copy_range(const struct store_options *o, struct store *s, struct sto
     return r;
 }
 
+static void print_progress(const char *line)
+{
+    fprintf(stderr, "wick: %s\n", line);
+}
+
 static int run_copy(const void *options, int argc, char **argv, struct err *e)
 {
     const struct store_options *o = options;
     struct store_options from = *o, to = *o;
     _cleanup_(store_closep) struct store *source = NULL, *target = NULL;
-    struct store_copy c = {.tenant = o->tenant ? o->tenant : "", .state = o->state};
+    struct store_copy c = {.tenant = o->tenant ? o->tenant : "", .state = o->state, .tell = print_progress};
     char dir[PATH_SIZE], state[PATH_SIZE + 16];
     int r = 0;
 
@@ -543,7 +467,7 @@ static int store_run(int argc, char **argv)
         store_help();
         return EXIT_DONE;
     }
-    if (o.format && parse_format(o.format, &form) < 0)
+    if (o.format && store_export_parse(o.format, &form) < 0)
         return command_misused("store", "--format: '%s' is not otlp, json or pprof", o.format);
     if (n > 0 && strcmp(argv[1], "delete") == 0 && !o.from)
         return command_misused("store", "delete requires a selector and --from (to delete everything: '{}' --from 0)");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies profiles from one store to another; see store_copy.h. */
+/* Copies the profiles of one store to another, hour by hour (store_copy.h). */
 #include "store/store_copy.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -20,6 +21,17 @@ struct store_copying {
     struct err *e;
 };
 
+static void _printf_(2, 3) say(const struct store_copy *c, const char *fmt, ...)
+{
+    char line[ERR_MESSAGE_MAX];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    c->tell(line);
+}
+
 static int copy_batch(void *ctx, struct batch *b)
 {
     struct store_copying *x = ctx;
@@ -31,7 +43,7 @@ static int copy_batch(void *ctx, struct batch *b)
         r = store_append_wait(x->c->to, b, &to, &result);
         if (r == 0 || !sink_status_retryable(&result))
             break;
-        fprintf(stderr, "wick: %s; trying again in %d s\n", result.message, wait);
+        say(x->c, "%s; trying again in %d s", result.message, wait);
         sleep((unsigned) wait);
     }
     if (r < 0)
@@ -50,9 +62,9 @@ static void tell(struct store_copying *x, int64_t at, bool last)
         return;
     x->told_ns = clock_mono();
     clock_format(&when, at);
-    fprintf(stderr, "wick: copied up to %.*s (%.0f %%): %llu profiles, %llu samples%s\n", STR_FMT(buf_str(&when)),
-            100.0 * (double) (at - x->c->begin) / (double) MAX(x->c->end - x->c->begin, 1),
-            (unsigned long long) x->profiles, (unsigned long long) x->samples, last ? "; done" : "");
+    say(x->c, "copied up to %.*s (%.0f %%): %llu profiles, %llu samples%s", STR_FMT(buf_str(&when)),
+        100.0 * (double) (at - x->c->begin) / (double) MAX(x->c->end - x->c->begin, 1),
+        (unsigned long long) x->profiles, (unsigned long long) x->samples, last ? "; done" : "");
 }
 
 /* The time up to which an earlier run has copied. */
@@ -82,7 +94,7 @@ int store_copy_run(const struct store_copy *c, struct err *e)
     int r = 0;
 
     if (at > c->begin)
-        fprintf(stderr, "wick: continuing the copy that '%s' records\n", c->state);
+        say(c, "continuing the copy that '%s' records", c->state);
     while (r == 0 && at < c->end) {
         int64_t to = MIN(at - at % STEP + STEP, c->end);
         struct store_query q = {.tenant = c->tenant, .n_columns = 1, .columns = {{&all, at, to}}};
@@ -98,7 +110,7 @@ int store_copy_run(const struct store_copy *c, struct err *e)
         return r;
     tell(&x, c->end, true);
     if (x.refused)
-        fprintf(stderr, "wick: the target refused %llu profiles\n", (unsigned long long) x.refused);
+        say(c, "the target refused %llu profiles", (unsigned long long) x.refused);
     unlink(c->state);
     return 0;
 }

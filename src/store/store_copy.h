@@ -15,11 +15,11 @@ struct store;
 struct store_copy {
     struct store *from, *to;
     const char *tenant;
-    int64_t begin, end; /* [begin, end) */
-    const char *state;  /* file */
+    int64_t begin, end;             /* [begin, end) */
+    const char *state;              /* file */
+    void (*tell)(const char *line); /* called for progress and for what goes wrong on the way */
 };
 
-/* Prints progress on stderr. */
 int store_copy_run(const struct store_copy *c, struct err *e);
 
 #endif
