@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts and stops the processes of the demo, and prints what to look at (demo_run.h). */
+#include "demo/demo_run.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/macros.h"
+#include "base/printable.h"
+#include "client/ask.h"
+#include "demo/demo_shop.h"
+#include "demo/demo_trace.h"
+#include "query/answer.h"
+
+enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30, VERDICT_SECONDS = 5 };
+#define EXPORT_MS "2000"
+
+static const char *const roles[DEMO_SERVICES] = {"gateway", "checkout", "inventory"};
+
+struct demo {
+    pid_t server, service[DEMO_SERVICES];
+    int pair[DEMO_SERVICES - 1][2]; /* between neighbours: [0] sends requests, [1] answers */
+    char url[128], export[64];
+};
+
+static volatile sig_atomic_t stopped;
+
+static void stop(int sig)
+{
+    (void) sig;
+    stopped = 1;
+}
+
+/* Starts a child that is killed when its parent dies for any reason. argv[0] is always this program. */
+static pid_t start(const char *const *argv, int out)
+{
+    pid_t parent = getpid(), pid = fork();
+
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(1);
+    setpgid(0, 0); /* Ctrl-C is for the parent, which stops its children in order */
+    if (out >= 0)
+        dup2(out, STDOUT_FILENO);
+    execv("/proc/self/exe", (char **) (uintptr_t) argv);
+    _exit(127);
+}
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof a;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *) &a, n) == 0 && getsockname(fd, (struct sockaddr *) &a, &n) == 0)
+        port = ntohs(a.sin_port);
+    if (fd >= 0)
+        close(fd);
+    return port;
+}
+
+/* The server's ready line ends with its address. */
+static int read_ready(int fd, char *ret, size_t size, struct err *e)
+{
+    char line[512] = "";
+    size_t n = 0;
+
+    while (!strchr(line, '\n')) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        ssize_t got;
+
+        if (stopped || n + 1 >= sizeof line || poll(&p, 1, READY_SECONDS * 1000) <= 0)
+            return err_set(e, -ETIMEDOUT, "the server did not start");
+        got = read(fd, line + n, sizeof line - 1 - n);
+        if (got <= 0)
+            return err_set(e, -EIO, "the server did not start; run 'wick serve' to see why");
+        n += (size_t) got;
+        line[n] = 0;
+    }
+    *strchr(line, '\n') = 0;
+    if (!strstr(line, "http://"))
+        return err_set(e, -EIO, "unexpected output from the server: '%s'", line);
+    snprintf(ret, size, "%s", strstr(line, "http://"));
+    return 0;
+}
+
+static int start_server(struct demo *d, const char *http, struct err *e)
+{
+    char grpc[32];
+    const char *argv[16] = {"wick", "serve", "--store", "memory", "--otlp-http", "off", "--otlp-grpc", grpc};
+    int out[2], r, n = 8;
+
+    snprintf(grpc, sizeof grpc, "127.0.0.1:%d", free_port());
+    snprintf(d->export, sizeof d->export, "http://%s", grpc);
+    if (http) {
+        argv[n++] = "--http";
+        argv[n++] = http;
+    }
+    if (pipe(out) < 0)
+        return err_set(e, -errno, "cannot create a pipe: %m");
+    d->server = start(argv, out[1]);
+    close(out[1]);
+    r = d->server < 0 ? err_set(e, -errno, "cannot start a process: %m") : read_ready(out[0], d->url, sizeof d->url, e);
+    close(out[0]);
+    return r;
+}
+
+static void start_service(struct demo *d, int role, const char *version, bool bad)
+{
+    char up[16], down[16], attributes[64];
+    const char *argv[] = {"wick",      "run",
+                          "-t",        "cpu,wall,heap",
+                          "--export",  d->export,
+                          "--service", roles[role],
+                          "--",        "/proc/self/exe",
+                          "demo",      "--role",
+                          roles[role], "--up",
+                          up,          "--down",
+                          down,        "--traces",
+                          d->url,      "--release",
+                          version,     bad ? "--bad" : NULL,
+                          NULL};
+
+    snprintf(up, sizeof up, "%d", role > 0 ? d->pair[role - 1][1] : -1);
+    snprintf(down, sizeof down, "%d", role < DEMO_SERVICES - 1 ? d->pair[role][0] : -1);
+    snprintf(attributes, sizeof attributes, "service.version=%s,service.namespace=demo", version);
+    setenv("OTEL_RESOURCE_ATTRIBUTES", attributes, 1);
+    d->service[role] = start(argv, -1);
+}
+
+static void stop_child(pid_t *pid)
+{
+    if (*pid <= 0)
+        return;
+    kill(*pid, SIGTERM);
+    for (int i = 0; i < 200 && waitpid(*pid, NULL, WNOHANG) == 0; i++)
+        usleep(10000);
+    kill(*pid, SIGKILL);
+    waitpid(*pid, NULL, 0);
+    *pid = 0;
+}
+
+static void stop_all(struct demo *d)
+{
+    for (int i = 0; i < DEMO_SERVICES; i++)
+        stop_child(&d->service[i]);
+    stop_child(&d->server);
+}
+
+/* Waits; returns 0 when the time is over, -ECANCELED on Ctrl-C, -ECHILD if one of the children has ended. */
+static int wait_until(struct demo *d, int64_t end, struct err *e)
+{
+    while (clock_mono() < end) {
+        if (stopped)
+            return -ECANCELED;
+        for (int i = 0; i < DEMO_SERVICES; i++)
+            if (waitpid(d->service[i], NULL, WNOHANG) == d->service[i]) {
+                d->service[i] = 0;
+                return err_set(e, -ECHILD, "the service %s exited", roles[i]);
+            }
+        if (waitpid(d->server, NULL, WNOHANG) == d->server) {
+            d->server = 0;
+            return err_set(e, -ECHILD, "the server exited");
+        }
+        usleep(100000);
+    }
+    return 0;
+}
+
+static void tell_start(const struct demo *d, int64_t deploy)
+{
+    printf(
+        "Three services are running: gateway, checkout and inventory. They send profiles and traces.\n"
+        "Open the web UI in a browser:\n  %s\n"
+        "Latency of the operations, and what the slow ones do differently:\n"
+        "  %s/spans?service=checkout\n"
+        "  wick query span --service checkout --span-name 'POST /order' --slowest 5 --server %s\n"
+        "After %lld seconds a slower version of checkout is deployed. Press Ctrl-C to stop; nothing is left behind.\n",
+        d->url, d->url, d->url, (long long) (deploy / NS_PER_S));
+    fflush(stdout);
+}
+
+static void tell_deploy(const struct demo *d)
+{
+    printf(
+        "checkout 1.6.0 replaced 1.5.0 and is slower. The verdict follows when there is enough data; compare yourself:\n"
+        "  %s/compare\n"
+        "  wick query top 'cpu{service.name=\"checkout\",service.version=\"1.6.0\"}' --sort delta \\\n"
+        "      --base-query 'cpu{service.name=\"checkout\",service.version=\"1.5.0\"}' --server %s\n",
+        d->url, d->url);
+    fflush(stdout);
+}
+
+/* --- the verdict --- */
+
+static struct str verdict_param(void *ctx, const char *name)
+{
+    (void) ctx;
+    return strcmp(name, "service") == 0   ? STR("checkout")
+           : strcmp(name, "version") == 0 ? STR("1.6.0")
+                                          : (struct str){"", 0};
+}
+
+/* Asks the server whether the deploy made it worse; prints the answer and returns true when it knows. */
+static bool tell_verdict(const struct demo *d)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT, safe = BUF_INIT;
+    struct ask_target target = {.server = d->url};
+    struct str key, verdict = {0}, sentence = {0};
+    struct arena arena;
+    struct json j;
+    bool known = false;
+
+    arena_init(&arena, 1 << 20);
+    if (ask_question(&target, question_find(STR("verdict")), verdict_param, NULL, &out, NULL) == 0) {
+        json_init(&j, buf_str(&out), &arena);
+        json_begin_object(&j);
+        while (json_next_key(&j, &key)) {
+            if (str_is(key, "verdict"))
+                verdict = json_str(&j);
+            else if (str_is(key, "sentence"))
+                sentence = json_str(&j);
+            else
+                json_skip(&j);
+        }
+        known = !j.err && verdict.n && !str_is(verdict, "not enough data");
+    }
+    if (known) {
+        printable_put(&safe, sentence, false);
+        printf("Verdict: %.*s\n  wick query verdict --service checkout --server %s\n", STR_FMT(buf_str(&safe)), d->url);
+        fflush(stdout);
+    }
+    arena_done(&arena);
+    return known;
+}
+
+/* Waits for the end, and tells the verdict on the way. */
+static int wait_for_verdict(struct demo *d, int64_t end, struct err *e)
+{
+    bool told = false;
+    int r = 0;
+
+    while (r == 0 && clock_mono() < end) {
+        r = wait_until(d, MIN(clock_mono() + VERDICT_SECONDS * NS_PER_S, end), e);
+        if (r == 0 && !told)
+            told = tell_verdict(d);
+    }
+    return r;
+}
+
+static int play(struct demo *d, const struct demo_options *o, struct err *e)
+{
+    int64_t begin, deploy = o->deploy ? o->deploy : o->duration * 2 / 5;
+    int r;
+
+    setenv("WICK_EXPORT_INTERVAL_MS", EXPORT_MS, 0); /* so that the first flame graph appears soon */
+    setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
+    for (int i = 0; i < DEMO_SERVICES - 1; i++)
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, d->pair[i]) < 0)
+            return err_set(e, -errno, "cannot create a socket: %m");
+    r = start_server(d, o->http, e);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < DEMO_SERVICES; i++)
+        start_service(d, i, "1.5.0", false);
+    begin = clock_mono();
+    tell_start(d, deploy);
+    r = wait_until(d, begin + deploy, e);
+    if (r == 0) {
+        stop_child(&d->service[DEMO_CHECKOUT]);
+        start_service(d, DEMO_CHECKOUT, "1.6.0", true);
+        tell_deploy(d);
+        r = wait_for_verdict(d, begin + o->duration, e);
+    }
+    return r == -ECANCELED ? 0 : r;
+}
+
+int demo_role(const struct demo_role_options *o)
+{
+    for (int i = 0; i < DEMO_SERVICES; i++)
+        if (strcmp(o->role, roles[i]) == 0) {
+            if (o->traces)
+                demo_trace_start(o->traces, o->role, o->release ? o->release : "");
+            demo_shop_run((enum demo_role) i, &(struct demo_links){(int) o->up, (int) o->down}, o->bad);
+            return 0;
+        }
+    return -EINVAL;
+}
+
+int demo_run(const struct demo_options *o, struct err *e)
+{
+    struct sigaction on = {.sa_handler = stop};
+    struct demo d = {0};
+    int r;
+
+    sigaction(SIGINT, &on, NULL);
+    sigaction(SIGTERM, &on, NULL);
+    r = play(&d, o, e);
+    stop_all(&d);
+    return r;
+}

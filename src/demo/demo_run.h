@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * wick demo: a server that keeps profiles and traces in memory, three services under `wick run`, and after two fifths of
+ * the time a deploy of one of them that is slower, which the server's verdict tells. Everything is a child of this process
+ * and nothing is written to disk, so nothing is left over. The services are this program itself, started with --role.
+ */
+#ifndef DEMO_DEMO_RUN_H
+#define DEMO_DEMO_RUN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+
+struct demo_options {
+    const char *http;         /* address of the web UI; NULL: the default, or the next free port */
+    int64_t duration, deploy; /* ns; deploy: 0: after two fifths of the duration */
+};
+
+/* Runs until the duration is over or SIGINT or SIGTERM arrives. */
+int demo_run(const struct demo_options *o, struct err *e);
+
+/* What a child is told. */
+struct demo_role_options {
+    const char *role, *traces, *release;
+    int64_t up, down;
+    bool bad;
+};
+
+/* Runs one of the services. -EINVAL if there is none of that name. */
+int demo_role(const struct demo_role_options *o);
+
+#endif
