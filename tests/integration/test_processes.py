@@ -46,19 +46,25 @@ def wait_for(what, seconds=60):
 
 class Sampling(Server):
     """A server that samples the machine. Its agents are told from those of other servers, of tests before and beside this
-    one, by a limit of memory that no other has and that is in their command lines."""
+    one, by an environment variable that they inherit."""
 
     def __init__(self, directory, *options):
-        self.memory = (64 << 20) + time.time_ns() // 1000 % 10**6
+        self.mark = f"WICK_TEST_SERVER={os.getpid()}.{time.time_ns()}"
         os.environ.pop("WICK_NO_AGENT", None)
         try:
-            super().__init__(directory, "--set", "agent.rate=97", "--set", f"agent.memory={self.memory}", *options)
+            super().__init__(directory, "--set", "agent.rate=97", *options, **dict([self.mark.split("=")]))
         finally:
             os.environ["WICK_NO_AGENT"] = "1"
 
+    def is_mine(self, pid):
+        try:
+            return self.mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
     def agents(self):
         """Processes of its agent: the one that keeps it, and the one that samples."""
-        return [p for p, line in commands(f"--memory={self.memory}").items() if "feed-fd" in line]
+        return [p for p in commands("--feed-fd") if self.is_mine(p)]
 
     def stored(self):
         text = self.get("/metrics")[1].decode()
