@@ -156,6 +156,15 @@ bool label_name_eq(struct str a, struct str b)
     return true;
 }
 
+uint64_t label_name_hash(struct str name)
+{
+    uint64_t h = name.n;
+
+    for (uint32_t i = 0; i < name.n; i++)
+        h = hash_mix(h ^ (unsigned char) fold(name.p[i]), 0x9e3779b97f4a7c15ull);
+    return h;
+}
+
 const struct value *labels_find_kv(const struct kvs *kvs, struct str name)
 {
     for (uint32_t i = 0; i < kvs->n; i++)

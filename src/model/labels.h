@@ -41,6 +41,7 @@ bool labels_eq(const struct labels *a, const struct labels *b);
 /* Whether two spellings name the same label: '.', '-', '/' and '_' are equal, since Prometheus and Pyroscope allow only
  * the last of them. */
 bool label_name_eq(struct str a, struct str b);
+uint64_t label_name_hash(struct str name); /* equal for all spellings */
 /* The value of the attribute of this name in any spelling, or NULL. */
 const struct value *labels_find_kv(const struct kvs *kvs, struct str name);
 /* service_name -> service.name for names that resources commonly have; others are returned unchanged. */

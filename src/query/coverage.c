@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "query/query.h"
-#include "store/match.h"
 
 enum { SPANS_MAX = 1 << 24, GROUPS_CACHED = 256, NO_GROUP = UINT32_MAX };
 static const int64_t GAP_NS = 60 * NS_PER_S;
@@ -184,10 +183,10 @@ static void add_to_row(const struct span *x, const struct store_points *p, int64
 }
 
 /* Whether each profile belongs to one series of the points. */
-static bool is_by_labels(const struct store *s, const struct store_points *p)
+static bool is_by_labels(struct store *s, const struct query *q, const struct store_points *p)
 {
     for (uint32_t i = 0; p->n_series && i < p->labels[0].n; i++)
-        if (!match_is_label(s->labels, p->labels[0].v[i].name))
+        if (!query_is_label(s, q, p->labels[0].v[i].name))
             return false;
     return true;
 }
@@ -195,7 +194,7 @@ static bool is_by_labels(const struct store *s, const struct store_points *p)
 int query_step_coverage(struct store *s, const struct query *q, const struct store_points *p, int64_t *ret,
                         int64_t *ret_each, struct err *e)
 {
-    bool by_labels = is_by_labels(s, p);
+    bool by_labels = is_by_labels(s, q, p);
     struct spans spans = {.points = ret_each && by_labels ? p : NULL};
     int64_t end = INT64_MIN, *ends = mem_zalloc_array(p->n_series + 1u, sizeof *ends);
     int r = ends ? collect(s, q, q->is_diff, &spans, e) : -ENOMEM;

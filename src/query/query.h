@@ -10,6 +10,7 @@
 #ifndef QUERY_QUERY_H
 #define QUERY_QUERY_H
 
+#include "base/clock.h"
 #include "base/regex.h"
 #include "model/tree.h"
 #include "store/store.h"
@@ -166,20 +167,23 @@ void query_leaks_done(struct query_leaks *l);
 
 /* --- lists --- */
 enum { QUERY_NAMES_MAX = 100000 };
+#define QUERY_NAMES_RANGE (24 * 3600 * NS_PER_S)
 struct query_names {
     struct arena arena;
     struct str *v; /* sorted */
     uint32_t n;
-    const char *const *labels; /* of series (store.h) */
+    bool *slow; /* per name: no series has it as a label. NULL for values */
 };
+/* Whether every series that q's selection may contain has a label of this name, or is known to have none. With an empty name:
+ * whether labels decide every matcher of the selection. */
+bool query_is_label(struct store *s, const struct query *q, struct str name);
 /* Where names of labels come from: only from labels of series, which is quick, or from all attributes of the selection.
  * Values of an attribute, and everything when a matcher is on an attribute, are always read from detail. */
 enum query_label_source { QUERY_LABELS_SERIES, QUERY_LABELS_ALL };
-/* Label names or, when `label` is given, its values, of the data that matches q. -E2BIG over QUERY_NAMES_MAX. */
+/* Label names or, when `label` is given, its values, of the data that matches q. -E2BIG over QUERY_NAMES_MAX. Names of
+ * attributes that are not labels are those of the last QUERY_NAMES_RANGE of the time range. */
 int query_labels(struct store *s, struct query *q, struct str label, enum query_label_source from,
                  struct query_names *ret, struct err *e);
-/* Whether queries by the name v[i] read detail, which is slower. */
-bool query_name_is_slow(const struct query_names *n, uint32_t i);
 void query_names_done(struct query_names *n);
 
 struct query_service {

@@ -136,7 +136,7 @@ void query_label_names_json(struct buf *out, const struct query_names *n)
         buf_puts(out, i ? ",{" : "{");
         put_key_str(out, &first, "name", n->v[i]);
         json_put_key(out, &first, "slow");
-        buf_puts(out, query_name_is_slow(n, i) ? "true}" : "false}");
+        buf_puts(out, n->slow[i] ? "true}" : "false}");
     }
     buf_putc(out, ']');
 }

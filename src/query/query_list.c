@@ -13,19 +13,32 @@
 /* --- a set of strings --- */
 
 struct string_set {
+    bool names; /* of labels: spellings of one name are equal, and the first one is kept */
     struct arena *arena;
     struct str *v;
     uint32_t n, cap;
     struct map map;
 };
 
+static uint64_t set_hash(const struct string_set *x, struct str s)
+{
+    return x->names ? label_name_hash(s) : hash64_str(s);
+}
+
+static uint32_t set_index(const struct string_set *x, struct str s)
+{
+    for (struct map_pos p = map_find(&x->map, set_hash(x, s)); p.index != MAP_NONE; p = map_next(&x->map, p))
+        if (x->names ? label_name_eq(x->v[p.index], s) : str_eq(x->v[p.index], s))
+            return p.index;
+    return MAP_NONE;
+}
+
 static int set_add(struct string_set *x, struct str s)
 {
-    uint64_t h = hash64_str(s);
+    uint64_t h = set_hash(x, s);
 
-    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
-        if (str_eq(x->v[p.index], s))
-            return 0;
+    if (set_index(x, s) != MAP_NONE)
+        return 0;
     if (x->n == x->cap) {
         uint32_t cap = x->cap ? x->cap * 2 : 16;
         struct str *more = arena_alloc(x->arena, cap * sizeof *more);
@@ -94,14 +107,70 @@ static int add_attribute(void *ctx, struct str name, struct str value)
     return set_add(&w->set, text);
 }
 
-/* Whether labels of series alone answer: no matcher and no requested label needs detail. */
-static bool is_cheap(const struct store *s, const struct selector *selector, struct str label)
-{
-    bool cheap = !label.n || match_is_label(s->labels, label);
+struct label_check {
+    struct selector selector; /* with an empty type for any */
+    struct match match;
+    struct str name;
+    bool lacks;
+    struct string_set set;
+};
 
-    for (uint32_t i = 0; cheap && i < selector->n; i++)
-        cheap = match_is_label(s->labels, selector->v[i].name);
-    return cheap;
+static int check_init(struct label_check *x, const struct store *s, const struct selector *selector)
+{
+    x->selector = *selector;
+    if (str_is(selector->type, "*"))
+        x->selector.type = (struct str){0};
+    return match_init(&x->match, &x->selector, s->labels, false, NULL);
+}
+
+static int check_series(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct label_check *x = ctx;
+
+    if (match_series(&x->match, t->name, l))
+        x->lacks |= !match_decides(&x->match, l) || (x->name.n && !labels_get(l, x->name).n);
+    return 0;
+}
+
+bool query_is_label(struct store *s, const struct query *q, struct str name)
+{
+    const struct store_column *c = &q->q.columns[q->is_diff];
+    struct label_check x = {.name = match_is_label(s->labels, name) ? (struct str){0} : name};
+
+    if (check_init(&x, s, c->selector) < 0)
+        return false;
+    if (!x.name.n && !x.match.n_detail)
+        return true;
+    return s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, NULL}, check_series, &x) == 0 &&
+           !x.lacks;
+}
+
+static int add_label_names(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct label_check *x = ctx;
+    int r = 0;
+
+    for (uint32_t i = 0; match_series(&x->match, t->name, l) && r == 0 && i < l->n; i++)
+        r = set_add(&x->set, l->v[i].name);
+    return r;
+}
+
+/* Marks the names that are not labels of any series of the selection, nor of the allow-list. */
+static int mark_slow(struct store *s, const struct query *q, struct query_names *ret)
+{
+    const struct store_column *c = &q->q.columns[q->is_diff];
+    struct label_check x = {.set = {.names = true, .arena = &ret->arena}};
+    int r = check_init(&x, s, c->selector);
+
+    ret->slow = arena_zalloc_array(&ret->arena, ret->n + 1, sizeof *ret->slow);
+    if (!ret->slow)
+        return -ENOMEM;
+    if (r == 0)
+        r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, NULL}, add_label_names, &x);
+    for (uint32_t i = 0; r == 0 && i < ret->n; i++)
+        ret->slow[i] = set_index(&x.set, ret->v[i]) == MAP_NONE && !match_is_label(s->labels, ret->v[i]);
+    map_done(&x.set.map);
+    return r;
 }
 
 /* Lists from detail. A type of "*" is any. */
@@ -113,6 +182,8 @@ static int walk_detail(struct store *s, const struct query *q, struct label_walk
     if (w->any_type)
         any.type = (struct str){"", 0};
     sq.columns[0] = (struct store_column){&any, q->q.columns[q->is_diff].from, q->q.columns[q->is_diff].to};
+    if (!w->label.n) /* all names of a month are not worth reading a month of detail */
+        sq.columns[0].from = MAX(sq.columns[0].from, sq.columns[0].to - QUERY_NAMES_RANGE);
     sq.n_columns = 1;
     return s->ops->attributes(s, &sq, w->label, add_attribute, w, e);
 }
@@ -122,17 +193,23 @@ int query_labels(struct store *s, struct query *q, struct str label, enum query_
 {
     const struct store_column *c = &q->q.columns[q->is_diff];
     struct label_walk w = {.selector = c->selector, .label = label_canonical_name(label)};
-    bool cheap = is_cheap(s, c->selector, w.label);
+    bool cheap = query_is_label(s, q, w.label);
     int r = 0;
 
     w.any_type = str_is(c->selector->type, "*");
     *ret = (struct query_names){0};
     arena_init(&ret->arena, q->q.memory_limit);
     w.set.arena = &ret->arena;
+    w.set.names = !w.label.n;
     if (cheap)
         r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_labels, &w);
     if (r == 0 && (!cheap || (!w.label.n && from == QUERY_LABELS_ALL)))
         r = walk_detail(s, q, &w, e);
+    set_sort(&w.set);
+    ret->v = w.set.v;
+    ret->n = w.set.n;
+    if (r == 0 && !w.label.n)
+        r = mark_slow(s, q, ret);
     map_done(&w.set.map);
     if (r < 0) {
         query_names_done(ret);
@@ -141,16 +218,7 @@ int query_labels(struct store *s, struct query *q, struct str label, enum query_
                            QUERY_NAMES_MAX);
         return e && e->message[0] ? r : err_set(e, r, "cannot list labels: %m");
     }
-    set_sort(&w.set);
-    ret->v = w.set.v;
-    ret->n = w.set.n;
-    ret->labels = s->labels;
     return 0;
-}
-
-bool query_name_is_slow(const struct query_names *n, uint32_t i)
-{
-    return !match_is_label(n->labels, n->v[i]);
 }
 
 void query_names_done(struct query_names *n)
@@ -176,16 +244,6 @@ static int room(struct string_set **sets, size_t *cap, uint32_t n)
     if (r == 0 && *cap > old)
         memset(*sets + old, 0, (*cap - old) * sizeof **sets);
     return r;
-}
-
-static uint32_t set_index(const struct string_set *x, struct str s)
-{
-    uint64_t h = hash64_str(s);
-
-    for (struct map_pos p = map_find(&x->map, h); p.index != MAP_NONE; p = map_next(&x->map, p))
-        if (str_eq(x->v[p.index], s))
-            return p.index;
-    return MAP_NONE;
 }
 
 static int add_service(void *ctx, const struct type *t, const struct labels *l)

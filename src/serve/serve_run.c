@@ -76,12 +76,15 @@ static void log_store(void *ctx, const char *line)
     log_warn("store: %s", line);
 }
 
-enum { MORE_LABELS_MAX = 48 };
+enum { MORE_LABELS_MAX = 48, LABEL_VALUES_MAX = 10000 };
 
-/* The labels of series: the default ones and those of the configuration. */
-static int make_labels(struct serve *s, const char *const **ret, struct err *e)
+/* The labels of series: the default ones and those of the configuration, where "auto", or none, leaves the choice to the
+ * store. */
+static int make_labels(struct serve *s, const char *const **ret, uint32_t *ret_values, struct err *e)
 {
     const struct option_strings *more = &s->config.store.labels;
+    int64_t values = s->config.store.label_values;
+    bool chosen = !more->n;
     const char **v;
     uint32_t n = 0;
 
@@ -89,18 +92,24 @@ static int make_labels(struct serve *s, const char *const **ret, struct err *e)
         n++;
     if (more->n > MORE_LABELS_MAX)
         return err_set(e, -EINVAL, "store.labels: %u names; the maximum is %d", more->n, MORE_LABELS_MAX);
+    if (values < 0 || values > LABEL_VALUES_MAX)
+        return err_set(e, -EINVAL, "store.label_values: %lld is not between 0 and %d", (long long) values,
+                       LABEL_VALUES_MAX);
     v = arena_zalloc_array(&s->paths, (size_t) n + more->n + 1, sizeof *v);
     if (!v)
         return -ENOMEM;
     memcpy(v, labels_default_allow, n * sizeof *v);
     for (uint32_t i = 0; i < more->n; i++) {
-        if (match_is_label(v, str_from(more->v[i])))
+        if (strcmp(more->v[i], "auto") == 0)
+            chosen = true;
+        if (strcmp(more->v[i], "auto") == 0 || match_is_label(v, str_from(more->v[i])))
             continue;
         v[n] = arena_cstr(&s->paths, str_from(more->v[i]));
         if (!v[n++])
             return -ENOMEM;
     }
     *ret = v;
+    *ret_values = chosen ? (uint32_t) values : 0;
     return 0;
 }
 
@@ -117,7 +126,7 @@ static int start_store(struct serve *s, struct err *e)
         .tell = log_store,
     };
     static const char *const stamps[] = {"ns", "us", "ms", "off"};
-    int r = make_labels(s, &sc.allow, e);
+    int r = make_labels(s, &sc.allow, &sc.label_values, e);
 
     if (r < 0)
         return r;

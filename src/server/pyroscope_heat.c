@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/wrap.h"
 #include "server/pyroscope.h"
-#include "store/match.h"
 #include "store/store_spans.h"
 
 enum { HEAT_ROWS = 20, POINTS_MAX = 200000, SERIES_MAX = 1000, BY_SPAN = 2, SPAN_SLOTS_MAX = 240 };
@@ -280,12 +279,12 @@ static void put_heat(struct pbjson *w, struct heat *h)
     pbjson_list_end(w);
 }
 
-static int check(struct call *c, const struct py_request *r, struct err *e)
+static int check(struct call *c, const struct py_request *r, const struct query *q, struct err *e)
 {
     struct store *s = front_options(c->front)->store;
 
     for (uint32_t i = 0; i < r->group_by.n; i++)
-        if (!match_is_label(s->labels, r->group_by.v[i]) ||
+        if (!query_is_label(s, q, r->group_by.v[i]) ||
             (r->query_type == BY_SPAN && !str_is(py_label_name(&c->q->arena, r->group_by.v[i]), "service_name")))
             return err_set(e, -ENOSYS, "heat maps by '%.*s' are not supported", STR_FMT(r->group_by.v[i]));
     return 0;
@@ -296,10 +295,10 @@ int py_heatmap(struct call *c, struct py_request *r, struct pbjson *w, struct er
     _cleanup_(query_freep) struct query *q = NULL;
     struct store *s = front_options(c->front)->store;
     struct heat *h = arena_zalloc(&c->q->arena, sizeof *h);
-    int result = h ? check(c, r, e) : -ENOMEM;
+    int result = h ? py_compile(c, r, false, NULL, &q, e) : -ENOMEM;
 
     if (result == 0)
-        result = py_compile(c, r, false, NULL, &q, e);
+        result = check(c, r, q, e);
     if (result < 0)
         return result;
     *h = (struct heat){.arena = &c->q->arena,

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "server/pyroscope.h"
-#include "store/match.h"
 
 static struct store *store_of(struct call *c)
 {
@@ -348,13 +347,13 @@ static int add_series(void *ctx, const struct type *t, const struct labels *l)
     return put_sets(x, t, l, any);
 }
 
-/* Whether the request names an attribute that is not a label of the series: it has to be read from detail. */
-static bool needs_detail(const struct store *s, const struct py_request *r)
+/* Whether the request names an attribute that is not a label of every series: it has to be read from detail. */
+static bool needs_detail(struct store *s, const struct query *q, const struct py_request *r)
 {
     for (uint32_t i = 0; i < r->label_names.n; i++)
-        if (!str_starts(r->label_names.v[i], STR("__")) && !match_is_label(s->labels, r->label_names.v[i]))
+        if (!str_starts(r->label_names.v[i], STR("__")) && !query_is_label(s, q, r->label_names.v[i]))
             return true;
-    return false;
+    return !query_is_label(s, q, (struct str){0});
 }
 
 /* The sets of one type, as the groups of its values. */
@@ -413,7 +412,6 @@ int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err
 {
     struct store *s = store_of(c);
     struct series_walk x = {.call = c, .request = r, .w = w};
-    bool detail = needs_detail(s, r);
     int result = 0;
 
     pbjson_list(w, "labelsSet");
@@ -424,7 +422,7 @@ int py_series(struct call *c, struct py_request *r, struct pbjson *w, struct err
         if (result < 0)
             break;
         x.selector = q->q.columns[0].selector;
-        if (detail) {
+        if (r->label_names.n && needs_detail(s, q, r)) {
             result = list_from_detail(&x, q, r, e);
             continue;
         }

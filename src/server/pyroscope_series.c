@@ -12,7 +12,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/pyroscope.h"
-#include "store/match.h"
 
 enum { AGGREGATION_SUM, AGGREGATION_AVERAGE };
 enum { EXEMPLAR_NONE = 1, EXEMPLAR_INDIVIDUAL, EXEMPLAR_SPAN };
@@ -113,11 +112,12 @@ static int list_profiles(struct call *c, struct query *q, struct py_cells *x, st
     const struct store_points *p = x->p;
 
     for (uint32_t i = 0; p->n_series && i < p->labels[0].n; i++)
-        if (!match_is_label(s->labels, p->labels[0].v[i].name))
-            return err_set(e, -ENOSYS,
-                           "averages and exemplars by '%.*s', which is not a label of series (store.labels), are not "
-                           "supported",
-                           STR_FMT(p->labels[0].v[i].name));
+        if (!query_is_label(s, q, p->labels[0].v[i].name))
+            return err_set(
+                e, -ENOSYS,
+                "averages and exemplars by '%.*s', which is not a label of every series (store.labels), are not "
+                "supported",
+                STR_FMT(p->labels[0].v[i].name));
     x->v = arena_zalloc_array(x->arena, (size_t) p->n_series * p->n_points + 1, sizeof *x->v);
     return x->v ? s->ops->profiles(s, &q->q, add_profile, x, e) : -ENOMEM;
 }

@@ -47,11 +47,13 @@ static const struct option store_options[] = {
     {"memory", OPT_SIZE, STORE(memory), "64MiB", "memory for rows that are not yet in a segment"},
     {"cache", OPT_SIZE, STORE(cache), "256MiB", "memory for caches"},
     {"labels", OPT_STRINGS, STORE(labels), NULL,
-     "more resource attributes that are labels of a series, at most 48, such as k8s.pod.name; always labels: service.name, "
-     "service.namespace, service.version, deployment.environment, deployment.environment.name, host.name, "
-     "k8s.namespace.name and the names of k8s workloads. Queries that filter or group by labels are quick; any other attribute "
-     "is read from detail, which is slower and possible for retention.detail. Each combination of values is a series "
-     "(limits.series); a change applies to data that arrives later"},
+     "resource attributes that are labels of a series, at most 48, besides service.name, service.namespace, service.version, "
+     "deployment.environment, deployment.environment.name, host.name, k8s.namespace.name and the names of k8s workloads, which "
+     "always are; 'auto', which is the default, stands for all that senders declare with at most label_values values. Queries that "
+     "filter or group by labels are quick; any other attribute is read from detail, which is slower and possible for "
+     "retention.detail. Each combination of values is a series (limits.series); a change applies to data that arrives later"},
+    {"label_values", OPT_INT, STORE(label_values), "100",
+     "how many values (per tenant, in half a day) a resource attribute may have to be a label by 'auto'; 0: none is"},
     {0},
 };
 

@@ -97,7 +97,9 @@ struct serve_config {
         bool async;
         const char *timestamps;
         int64_t memory, cache;
-        struct option_strings labels; /* resource attributes, in addition to labels_default_allow */
+        struct option_strings
+            labels; /* resource attributes, in addition to labels_default_allow; none or "auto": chosen */
+        int64_t label_values;
     } store;
     struct serve_retention retention;
     struct serve_traces_config traces;

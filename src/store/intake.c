@@ -68,8 +68,13 @@ static int keep_labels(struct intake_memo *m, struct labels *l)
 
 static int make_resource(struct planning *p, const struct resource *r, struct intake_resource *out)
 {
-    int rc = labels_from_resource(p->b, r, p->limits->allow, p->arena, &out->labels);
+    const char *const *allow = p->limits->allow;
+    int rc = 0;
 
+    if (p->limits->choice)
+        rc = label_choice_pick(p->limits->choice, p->tenant, r, p->now, p->arena, &allow);
+    if (rc == 0)
+        rc = labels_from_resource(p->b, r, allow, p->arena, &out->labels);
     if (rc < 0)
         return rc;
     out->labels_id = labels_id(&out->labels);
@@ -85,8 +90,9 @@ static int plan_resource(struct planning *p, uint32_t i)
     int rc;
 
     out->print = fingerprints_resource(r);
+    out->tenant = p->tenant;
     for (struct map_pos at = map_find(&m->map, hash64_id(out->print)); at.index != MAP_NONE; at = map_next(&m->map, at))
-        if (id128_eq(m->v[at.index].print, out->print)) {
+        if (id128_eq(m->v[at.index].print, out->print) && id128_eq(m->v[at.index].tenant, p->tenant)) {
             *out = m->v[at.index];
             return 0;
         }

@@ -21,6 +21,7 @@
 #include "model/types.h"
 #include "store/cumulative.h"
 #include "store/fingerprints.h"
+#include "store/label_choice.h"
 #include "store/process_sources.h"
 
 struct store_config;
@@ -45,7 +46,7 @@ struct intake_profile {
 };
 
 struct intake_resource {
-    struct id128 print; /* fingerprints.h: hash of all that the resource says */
+    struct id128 tenant, print; /* fingerprints.h: hash of all that the resource says */
     struct labels labels;
     struct id128 labels_id, instance;
 };
@@ -73,6 +74,7 @@ struct intake {
 
 struct intake_limits {
     const char *const *allow;
+    struct label_choice *choice; /* of further labels; NULL: there are none. It belongs to the memo's thread */
     int64_t max_late, max_early; /* resolved: INT64_MAX = none */
     int64_t now;                 /* set for each batch */
     int64_t believed;            /* another time that may be the right one (keep_clock.h); 0 = none */

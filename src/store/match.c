@@ -40,8 +40,19 @@ bool match_series(const struct match *m, struct str type, const struct labels *l
 {
     if (!m->any_type && !str_eq(m->type.name, type))
         return false;
-    for (uint32_t i = 0; i < m->selector->n; i++)
-        if (m->series_mask >> i & 1 && !matcher_matches(&m->selector->v[i], labels_get(l, m->selector->v[i].name)))
+    for (uint32_t i = 0; i < m->selector->n; i++) {
+        struct str value = labels_get(l, m->selector->v[i].name);
+
+        if ((value.n || m->series_mask >> i & 1) && !matcher_matches(&m->selector->v[i], value))
+            return false;
+    }
+    return true;
+}
+
+bool match_decides(const struct match *m, const struct labels *l)
+{
+    for (uint32_t i = 0; i < m->n_detail; i++)
+        if (!labels_get(l, m->detail[i]->name).n)
             return false;
     return true;
 }

@@ -22,9 +22,10 @@
  *   becomes true and with -E2BIG over memory_limit.
  *
  * Names of labels
- *   Matching and grouping by labels of the series (the allow-list) is cheap. Any other name is looked up in the sample's,
- *   the profile's, then the resource's attributes, which requires reading detail; where detail has been dropped, no
- *   attribute is found. Names are equal in every spelling (label_name_eq()).
+ *   Matching and grouping by labels of the series is cheap: those of the allow-list, and those that the engine chose
+ *   (label_choice.h). In a series that has no label of another name, that name is looked up in the sample's, the profile's,
+ *   then the resource's attributes, which requires reading detail; where detail has been dropped, no attribute is found.
+ *   Names are equal in every spelling (label_name_eq()).
  */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
@@ -54,8 +55,10 @@ enum store_timestamps { TIMESTAMPS_NS, TIMESTAMPS_US, TIMESTAMPS_MS, TIMESTAMPS_
 enum { STORE_SERVICE_RULES_MAX = 64 };
 
 struct store_config {
-    const char *dir;             /* directory of the store; engine `memory` takes NULL */
-    const char *const *allow;    /* labels of a series, NULL-terminated; NULL = labels_default_allow */
+    const char *dir;          /* directory of the store; engine `memory` takes NULL */
+    const char *const *allow; /* labels of a series, NULL-terminated; NULL = labels_default_allow */
+    uint32_t
+        label_values; /* other resource attributes are labels while they have so few values (label_choice.h); 0 = none */
     int64_t max_late, max_early; /* ns; 0 = 7 d, 10 min; negative = no limit */
     int64_t dedup_window;        /* ns, 0 = 24 h */
     uint32_t dedup_max;          /* profiles, 0 = 1 M */
@@ -289,7 +292,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
-    const char *const *labels; /* of series, NULL-terminated: queries on these are cheap, on others they read detail */
+    const char *const *labels; /* of every series (the allow-list), NULL-terminated; a series may have more */
     struct sink sink;          /* store_append() as a sink, for pipelines */
 };
 

@@ -31,6 +31,8 @@ static int memory_open(const struct store_config *c, struct store **ret, struct 
     m->config = *c;
     pthread_mutex_init(&m->lock, NULL);
     intake_limits_init(&m->limits, c);
+    m->choice = (struct label_choice){.allow = m->limits.allow, .values = c->label_values};
+    m->limits.choice = &m->choice;
     dedup_init(&m->dedup, c->dedup_max ? c->dedup_max : 1000000, c->dedup_window ? c->dedup_window : 86400 * NS_PER_S);
     arena_init(&m->arena, 0);
     *ret = &m->store;
@@ -46,6 +48,7 @@ static void memory_close(struct store *s)
     mem_free(m->items);
     dedup_done(&m->dedup);
     intake_memo_done(&m->memo);
+    label_choice_done(&m->choice);
     cumulative_done(&m->cumulative);
     arena_done(&m->arena);
     pthread_mutex_destroy(&m->lock);
@@ -184,6 +187,8 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
     for (uint32_t i = 0; i < match->n_detail; i++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
 
+        if (labels_get(it->labels, match->detail[i]->name).n)
+            continue; /* match_series() */
         memory_find_attr(it, s, match->detail[i]->name, &text);
         if (!matcher_matches(match->detail[i], buf_str(&text)))
             return false;

@@ -31,6 +31,7 @@ struct memory_store {
     pthread_mutex_t lock;
     struct store_config config;
     struct intake_limits limits;
+    struct label_choice choice;
     struct memory_item *items;
     size_t cap;
     uint32_t n;

@@ -392,9 +392,8 @@ static int find_row_of(struct store_points *p, const struct memory_store *m, con
     int r;
 
     for (uint32_t i = 0; i < sq->n_by; i++) {
-        if (match_is_label(m->limits.allow, sq->by[i]))
-            buf_put_str(&texts[i], labels_get(it->labels, sq->by[i]));
-        else if (s)
+        buf_put_str(&texts[i], labels_get(it->labels, sq->by[i]));
+        if (!texts[i].n && s && !match_is_label(m->limits.allow, sq->by[i]))
             memory_find_attr(it, s, sq->by[i], &texts[i]);
         values[i] = buf_str(&texts[i]);
     }
@@ -419,6 +418,17 @@ static double snapshots_in_step(const struct memory_store *m, const struct memor
     return n;
 }
 
+/* Whether the query selects a sample of the item, or all of it. */
+static bool any_matches(const struct memory_item *it, const struct store_query *q, const struct match *match)
+{
+    const struct profile *p = &it->batch->profiles[it->in.profile];
+    bool any = match_decides(match, it->labels) && !store_query_by_span(q);
+
+    for (uint32_t i = 0; !any && i < p->samples.n; i++)
+        any = memory_sample_matches(it, &it->batch->samples[p->samples.off + i], q, match);
+    return any;
+}
+
 /* Adds the samples of an item, each with the weight of its snapshot, to the rows of their groups. */
 static int add_points(struct store_points *p, const struct memory_store *m, const struct memory_item *it,
                       const struct store_query *q, const struct match *match, const struct store_series_query *sq)
@@ -431,9 +441,9 @@ static int add_points(struct store_points *p, const struct memory_store *m, cons
     int r = 0;
 
     for (uint32_t i = 0; i < sq->n_by; i++)
-        by_series &= match_is_label(m->limits.allow, sq->by[i]);
-    if (by_series) /* the series of a profile is there even when none of its samples counts */
-        r = find_row_of(p, m, it, NULL, sq, &row);
+        by_series &= labels_get(it->labels, sq->by[i]).n || match_is_label(m->limits.allow, sq->by[i]);
+    if (by_series && (it->in.type.rule == TYPE_GAUGE || any_matches(it, q, match)))
+        r = find_row_of(p, m, it, NULL, sq, &row); /* even when the function is in none of its samples */
     for (uint32_t i = 0; r == 0 && i < prof->samples.n; i++) {
         const struct sample *s = &it->batch->samples[prof->samples.off + i];
 

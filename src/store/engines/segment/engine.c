@@ -125,6 +125,7 @@ static void engine_close(struct store *s)
     catalog_close(g->catalog);
     engine_remove_catalog_copy(g);
     writer_free(g->writer);
+    label_choice_done(&g->choice);
     queue_done(&g->queue);
     dedup_done(&g->dedup);
     cumulative_done(&g->cumulative);
@@ -291,6 +292,8 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     pthread_cond_init(&g->flush_wake, NULL);
     lru_init(&g->lru, c->cache ? c->cache : (size_t) 256 << 20);
     intake_limits_init(&g->limits, c);
+    g->choice = (struct label_choice){.allow = g->limits.allow, .values = c->label_values};
+    g->limits.choice = &g->choice;
     dedup_init(&g->dedup, c->dedup_max ? c->dedup_max : 1000000, c->dedup_window ? c->dedup_window : 86400 * NS_PER_S);
     r = queue_init(&g->queue, QUEUE_MAX);
     g->dir = mem_strdup(c->dir);

@@ -96,6 +96,7 @@ struct engine {
     struct store store;
     struct store_config config;
     struct intake_limits limits;
+    struct label_choice choice; /* of the writer */
     char *dir, *place; /* as given, and its absolute path when it was opened (NULL: unknown) */
     int dir_fd, log_dir, lock_fd;
     pthread_mutex_t lock, write_lock, flush_lock;

@@ -26,7 +26,7 @@ enum { KIND_SET, KIND_HEADER, KIND_SERIES, KINDS };
 struct attributing {
     struct scan scan;
     struct str name; /* empty: all names */
-    bool is_label;   /* `name` is a label of series */
+    bool is_label;   /* `name` is a label of every selected series */
     store_attribute_fn fn;
     void *ctx;
     struct reported done[KINDS];
@@ -114,11 +114,12 @@ static int add_prof(void *ctx, const struct scan_prof *p)
 int engine_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
                       struct err *e)
 {
-    struct attributing x = {.name = name, .is_label = match_is_label(s->labels, name), .fn = fn, .ctx = ctx};
+    struct attributing x = {.name = name, .fn = fn, .ctx = ctx};
     struct store_notes unread = {0};
     struct err own = {0};
     int r = scan_init(&x.scan, to_engine(s), q, false, q->notes ? q->notes : &unread, e ? e : &own);
 
+    x.is_label = name.n && scan_all_have(&x.scan, name);
     x.scan.rich_only = !x.scan.match[0].n_detail;
     if (r == 0 && x.scan.tenant)
         r = scan_profs(&x.scan, true, add_prof, &x);

@@ -39,7 +39,7 @@ struct pointing {
     size_t cap_values;
     size_t cap_labels;
     struct map rows; /* labels' hash -> row */
-    bool by_rows;    /* some of `by` are not labels of series */
+    bool by_rows;    /* some of `by` are not labels of every selected series */
     struct point_group *groups;
     size_t cap_groups;
     uint32_t n_groups;
@@ -130,9 +130,8 @@ static int find_group(struct pointing *x, const struct scan_prof *p, uint32_t se
         struct str name = x->sq->by[i];
 
         buf_reset(&x->texts[i]);
-        if (match_is_label(x->scan.g->limits.allow, name))
-            buf_put_str(&x->texts[i], labels_get(&p->series->labels, name));
-        else
+        buf_put_str(&x->texts[i], labels_get(&p->series->labels, name));
+        if (!x->texts[i].n && !match_is_label(x->scan.g->limits.allow, name))
             scan_attribute(p, set, name, &x->texts[i]);
         if (buf_error(&x->texts[i]))
             return buf_error(&x->texts[i]);
@@ -212,7 +211,7 @@ static int mark(struct pointing *x, struct symbols *s, uint32_t service)
 static int add_prof_rows(void *ctx, const struct scan_prof *p)
 {
     struct pointing *x = ctx;
-    bool look = x->scan.needs_detail[0];
+    bool look = x->scan.needs_detail[0], any = !look || p->series->type.rule == TYPE_GAUGE;
     double v = 0;
     int r = x->sq->function.n ? mark(x, p->symbols, p->series->service) : 0;
 
@@ -224,10 +223,13 @@ static int add_prof_rows(void *ctx, const struct scan_prof *p)
 
         if (look && !scan_row(&x->scan, p, row))
             continue;
+        any = true;
         if (x->sq->function.n && (row->node >= x->n_marks || !x->marks[row->node]))
             continue;
         v += (double) row->value;
     }
+    if (!any) /* a snapshot counts even if nothing of it is selected */
+        return 0;
     return add_value(x, p->series, p->p->time_ns, p->p->instance, v, 1);
 }
 
@@ -491,7 +493,7 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
     x.p.n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
     x.p.type = x.scan.match[0].type;
     for (uint32_t i = 0; i < sq->n_by; i++)
-        x.by_rows |= !match_is_label(s->labels, sq->by[i]);
+        x.by_rows |= !scan_all_have(&x.scan, sq->by[i]);
     if (r == 0 && x.scan.tenant) {
         if (x.scan.needs_detail[0] || x.by_rows) {
             r = scan_profs(&x.scan, true, x.by_rows ? add_prof_groups : add_prof_rows, &x);

@@ -31,8 +31,10 @@ static int add_symbols(struct scan *s, struct symbols *x)
         const struct sym_series *series = sym_series(x, i);
 
         for (uint32_t c = 0; c < s->q->n_columns; c++)
-            if (match_series(&s->match[c], series->type.name, &series->labels))
+            if (match_series(&s->match[c], series->type.name, &series->labels)) {
                 v->bits[i] |= (uint8_t) (1u << c);
+                s->undecided[c] |= !match_decides(&s->match[c], &series->labels);
+            }
         if (v->bits[i] && series->service < v->n_services)
             v->services[series->service] |= v->bits[i];
         for (uint32_t t = 0; v->bits[i] && t < s->n_tombstones; t++)
@@ -91,7 +93,6 @@ int scan_init(struct scan *s, struct engine *g, const struct store_query *q, boo
     s->tenant = engine_find_tenant(g, q->tenant);
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
         r = match_column(&s->match[c], &q->columns[c], g->limits.allow, need_type, e);
-        s->needs_detail[c] = s->match[c].n_detail || s->match[c].spans || q->has_trace || q->has_span || q->has_profile;
         s->with_traces |= s->match[c].spans != NULL;
     }
     if (r < 0 || !s->tenant)
@@ -103,7 +104,23 @@ int scan_init(struct scan *s, struct engine *g, const struct store_query *q, boo
     for (uint32_t i = 0; r == 0 && i < s->snap->n_memtables; i++)
         for (struct mempart *p = atomic_load(&s->snap->memtables[i]->parts); r == 0 && p; p = p->next)
             r = add_symbols(s, p->symbols);
+    for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
+        if (!s->undecided[c])
+            s->match[c].n_detail = 0; /* labels of the series decided */
+        s->needs_detail[c] = s->match[c].n_detail || s->match[c].spans || q->has_trace || q->has_span || q->has_profile;
+    }
     return r;
+}
+
+bool scan_all_have(const struct scan *s, struct str name)
+{
+    if (match_is_label(s->g->limits.allow, name))
+        return true;
+    for (uint32_t i = 0; i < s->n_symbols; i++)
+        for (uint32_t k = 0; k < s->symbols[i].n_series; k++)
+            if (s->symbols[i].bits[k] && !labels_get(&sym_series(s->symbols[i].symbols, k)->labels, name).n)
+                return false;
+    return true;
 }
 
 void scan_done(struct scan *s)
@@ -162,6 +179,8 @@ static bool detail_matches(const struct scan_prof *p, const struct row *row, con
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
 
+    if (labels_get(&p->series->labels, m->name).n)
+        return true; /* match_series() */
     scan_attribute(p, row && row->extra ? p->p->extras[row->extra - 1].attrs : 0, m->name, &text);
     return matcher_matches(m, buf_str(&text));
 }

@@ -30,6 +30,7 @@ struct scan {
     uint32_t n_symbols;
     struct store_notes *notes;
     struct err *e;
+    bool undecided[2];    /* per column: some selected series have no label for a matcher */
     bool needs_detail[2]; /* per column: rows must be checked one by one */
     bool only_counts;     /* rows are counted (n_rows) but not decoded, except in memtables */
     bool rich_only;       /* rows without attributes, link and timestamp are left out, except in memtables */
@@ -44,6 +45,8 @@ struct scan {
 int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct store_notes *notes,
               struct err *e);
 void scan_done(struct scan *s);
+/* Whether the label of this name is one of the allow-list or of every selected series. */
+bool scan_all_have(const struct scan *s, struct str name);
 const struct scan_symbols *scan_find_symbols(const struct scan *s, const struct symbols *symbols);
 /* Handles damage during a query: reports it and lets the query continue. Returns 0 for damage, r for anything else. */
 int scan_damage(struct scan *s, int r, const char *what);
