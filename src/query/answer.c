@@ -635,13 +635,26 @@ static void put_notes(const struct answer_request *q, struct buf *out)
     buf_putc(out, '}');
 }
 
+/* A question about one selection must not be answered for the base of two. */
+static int check_base(const struct question *what, struct answer_request *q, struct err *e)
+{
+    static const char *const names[] = {"base_query", "base_from", "base_to"};
+
+    for (size_t i = 0; !what->diff && i < ARRAY_SIZE(names); i++)
+        if (answer_param(q, names[i]).n)
+            return err_set(e, -EINVAL, "%s: '%s' does not compare; flame, top, callers, lines and drift do", names[i],
+                           what->name);
+    return 0;
+}
+
 int answer(const struct question *what, struct answer_request *q, struct buf *out, struct err *e)
 {
-    int r;
+    int r = check_base(what, q, e);
 
     q->notes = (struct store_notes){0};
     q->picked = (struct answer_picked){0};
-    r = what->run(q, out, e);
+    if (r == 0)
+        r = what->run(q, out, e);
     if (r == 0)
         put_notes(q, out);
     if (r == 0 && buf_error(out))

@@ -112,6 +112,34 @@ int store_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
     return s->ops->check ? s->ops->check(s, fn, ctx, e) : not_supported(s, "check", e);
 }
 
+int store_points_init(const struct store_query *q, const struct store_series_query *sq, struct store_points *ret,
+                      struct err *e)
+{
+    const struct store_column *c = &q->columns[0];
+
+    if (sq->step <= 0 || c->to <= c->from || (c->to - c->from) / sq->step > 1 << 20)
+        return err_set(e, -EINVAL, "the time range has too many steps, or none");
+    if (sq->n_by > STORE_BY_MAX)
+        return err_set(e, -EINVAL, "at most %d labels can be grouped by", STORE_BY_MAX);
+    *ret = (struct store_points){.from = c->from, .step = sq->step};
+    ret->n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
+    arena_init(&ret->arena, q->memory_limit);
+    return 0;
+}
+
+int store_points_fit(const struct store_query *q, const struct store_points *p, size_t n_rows)
+{
+    return q->memory_limit && n_rows > q->memory_limit / sizeof *p->values / p->n_points ? -E2BIG : 0;
+}
+
+int store_points_refuse(const struct store_points *p, struct err *e)
+{
+    return err_set(e, -E2BIG,
+                   "the answer would have more than %u series of %u points each: group by fewer labels, select less, "
+                   "or use a longer step",
+                   p->n_series, p->n_points);
+}
+
 void store_points_done(struct store_points *p)
 {
     mem_free(p->values);

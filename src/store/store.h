@@ -326,6 +326,12 @@ int store_flush(struct store *s, struct err *e);
 int store_snapshot(struct store *s, const char *dir, struct err *e);
 int store_check(struct store *s, store_report_fn fn, void *ctx, struct err *e);
 
+/* For engines. Checks the question and sets up the answer, without rows. */
+int store_points_init(const struct store_query *q, const struct store_series_query *sq, struct store_points *ret,
+                      struct err *e);
+/* Whether the answer may have that many rows: 0, or -E2BIG when they are over the query's memory limit. */
+int store_points_fit(const struct store_query *q, const struct store_points *p, size_t n_rows);
+int store_points_refuse(const struct store_points *p, struct err *e); /* the error message for that */
 void store_points_done(struct store_points *p);
 
 #endif

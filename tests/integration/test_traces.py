@@ -389,7 +389,8 @@ service:
 def test_wrong_questions(server):
     for path, word in (("span", "required"), ("span?span_name=x&slowest=200", "percentage"), ("trace", "trace_id"),
                        ("span_heatmap?rows=0", "rows"), ("flame?span_name=x&min_duration=soon", "min_duration"),
-                       ("top?span_name=x&slowest=5&base_from=now-2h", "base"), ("span?span_name=x&children=maybe", "children")):
+                       ("top?span_name=x&slowest=5&base_from=now-2h", "base"), ("span?span_name=x&children=maybe", "children"),
+                       ("series?query=cpu&base_from=now-2h", "does not compare"), ("deploys?base_query=cpu", "does not compare")):
         status, body = server.get("/api/v1/" + path)
         assert status == 400 and word in body.decode(), (path, body)
     tools = json.loads(server.get("/mcp", data=b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', headers={"Content-Type": "application/json"})[1])

@@ -1144,6 +1144,34 @@ static void test_series(struct suite *s)
     ask_done(&k);
 }
 
+/* However many groups and points a question has, its answer is bounded. */
+static void test_series_bounded(struct suite *s)
+{
+    struct store_series_query sq = {.step = 10 * NS_PER_S, .by = (struct str[]){STR("thread.name")}, .n_by = 1};
+    struct store_points p = {0};
+    struct store_notes notes = {0};
+    struct err e = {0};
+    struct asked k;
+
+    for (int i = 0; i < 100; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "thread-%d", i);
+        APPEND(s, {.value = 1, .thread = name, .time = GEN_T0 + i});
+    }
+    suite_settle(s);
+    ask(&k, "cpu", GEN_T0, GEN_T0 + 10000 * NS_PER_S);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e), 0);
+    ok(p.n_series == 100 && p.n_points == 1000);
+    store_points_done(&p);
+    k.q.memory_limit = 99 * 1000 * sizeof(double);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e), -E2BIG);
+    ok(strstr(e.message, "99 series of 1000 points"));
+    k.q.columns[0].to = k.q.columns[0].from - 1;
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e), -EINVAL);
+    ask_done(&k);
+}
+
 /* The sum of the points of the series whose first label has this value; -1 when there is no such series. */
 static int64_t group_sum(struct suite *s, const char *selector, const char *by, const char *value)
 {
@@ -1264,6 +1292,7 @@ void store_conformance(struct suite *s)
         {"retention", test_retention},
         {"cumulative", test_cumulative},
         {"series", test_series},
+        {"series bounded", test_series_bounded},
         {"lists", test_list},
         {"single profiles", test_profiles},
     };

@@ -352,8 +352,8 @@ static bool holds_function(const struct batch *b, uint32_t stack, struct str nam
 }
 
 /* Returns the row of these values of the `by` labels, adding it if new. */
-static int find_row(struct store_points *p, const struct str *values, const struct store_series_query *sq,
-                    uint32_t *ret)
+static int find_row(struct store_points *p, const struct str *values, const struct store_query *q,
+                    const struct store_series_query *sq, uint32_t *ret)
 {
     struct labels l = {.v = arena_zalloc_array(&p->arena, sq->n_by + 1, sizeof *l.v)};
     struct labels *grown;
@@ -368,6 +368,8 @@ static int find_row(struct store_points *p, const struct str *values, const stru
             *ret = i;
             return 0;
         }
+    if (store_points_fit(q, p, (size_t) p->n_series + 1) < 0)
+        return -E2BIG;
     grown = arena_zalloc_array(&p->arena, p->n_series + 1, sizeof *grown);
     more = mem_realloc_array(p->values, (size_t) (p->n_series + 1) * p->n_points + 1, sizeof *more);
     if (more)
@@ -383,21 +385,30 @@ static int find_row(struct store_points *p, const struct str *values, const stru
     return 0;
 }
 
+struct point_adding {
+    const struct memory_store *m;
+    const struct store_query *q;
+    const struct store_series_query *sq;
+    const struct match *match;
+    struct store_points *p;
+};
+
 /* The row of a sample; s is NULL for one of a profile without samples, whose labels are those of its series. */
-static int find_row_of(struct store_points *p, const struct memory_store *m, const struct memory_item *it,
-                       const struct sample *s, const struct store_series_query *sq, uint32_t *ret)
+static int find_row_of(const struct point_adding *x, const struct memory_item *it, const struct sample *s,
+                       uint32_t *ret)
 {
+    const struct store_series_query *sq = x->sq;
     struct buf texts[STORE_BY_MAX] = {{0}};
     struct str values[STORE_BY_MAX];
     int r;
 
     for (uint32_t i = 0; i < sq->n_by; i++) {
         buf_put_str(&texts[i], labels_get(it->labels, sq->by[i]));
-        if (!texts[i].n && s && !match_is_label(m->limits.allow, sq->by[i]))
+        if (!texts[i].n && s && !match_is_label(x->m->limits.allow, sq->by[i]))
             memory_find_attr(it, s, sq->by[i], &texts[i]);
         values[i] = buf_str(&texts[i]);
     }
-    r = find_row(p, values, sq, ret);
+    r = find_row(x->p, values, x->q, sq, ret);
     for (uint32_t i = 0; i < sq->n_by; i++)
         buf_done(&texts[i]);
     return r;
@@ -430,27 +441,28 @@ static bool any_matches(const struct memory_item *it, const struct store_query *
 }
 
 /* Adds the samples of an item, each with the weight of its snapshot, to the rows of their groups. */
-static int add_points(struct store_points *p, const struct memory_store *m, const struct memory_item *it,
-                      const struct store_query *q, const struct match *match, const struct store_series_query *sq)
+static int add_points(const struct point_adding *x, const struct memory_item *it)
 {
+    const struct store_series_query *sq = x->sq;
+    struct store_points *p = x->p;
     const struct profile *prof = &it->batch->profiles[it->in.profile];
     size_t point = (size_t) ((it->time_ns - p->from) / p->step);
-    double weight = it->in.type.rule == TYPE_GAUGE ? 1 / snapshots_in_step(m, it, q, match, sq->step) : 1;
+    double weight = it->in.type.rule == TYPE_GAUGE ? 1 / snapshots_in_step(x->m, it, x->q, x->match, sq->step) : 1;
     bool by_series = true;
     uint32_t row;
     int r = 0;
 
     for (uint32_t i = 0; i < sq->n_by; i++)
-        by_series &= labels_get(it->labels, sq->by[i]).n || match_is_label(m->limits.allow, sq->by[i]);
-    if (by_series && (it->in.type.rule == TYPE_GAUGE || any_matches(it, q, match)))
-        r = find_row_of(p, m, it, NULL, sq, &row); /* even when the function is in none of its samples */
+        by_series &= labels_get(it->labels, sq->by[i]).n || match_is_label(x->m->limits.allow, sq->by[i]);
+    if (by_series && (it->in.type.rule == TYPE_GAUGE || any_matches(it, x->q, x->match)))
+        r = find_row_of(x, it, NULL, &row); /* even when the function is in none of its samples */
     for (uint32_t i = 0; r == 0 && i < prof->samples.n; i++) {
         const struct sample *s = &it->batch->samples[prof->samples.off + i];
 
-        if (!memory_sample_matches(it, s, q, match) ||
+        if (!memory_sample_matches(it, s, x->q, x->match) ||
             (sq->function.n && !holds_function(it->batch, s->stack, sq->function)))
             continue;
-        r = find_row_of(p, m, it, s, sq, &row);
+        r = find_row_of(x, it, s, &row);
         if (r == 0)
             p->values[(size_t) row * p->n_points + point] +=
                 weight * (double) intake_value(it->batch, &it->in, prof->samples.off + i);
@@ -463,25 +475,26 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
 {
     struct memory_store *m = container_of(s, struct memory_store, store);
     const struct store_column *c = &q->columns[0];
-    struct store_points p = {.from = c->from, .step = sq->step};
     struct match match;
+    struct store_points p;
+    struct point_adding x = {m, q, sq, &match, &p};
     int r = match_column(&match, c, m->limits.allow, true, e);
 
-    if (r == 0 && sq->n_by > STORE_BY_MAX)
-        r = err_set(e, -EINVAL, "at most %d labels can be grouped by", STORE_BY_MAX);
+    if (r == 0)
+        r = store_points_init(q, sq, &p, e);
     if (r < 0)
         return r;
-    arena_init(&p.arena, q->memory_limit);
-    p.n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
     p.type = match.type;
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
         if (!memory_item_matches(m, &m->items[i], q, &match, c))
             continue;
         notes->profiles++;
-        r = add_points(&p, m, &m->items[i], q, &match, sq);
+        r = add_points(&x, &m->items[i]);
     }
     pthread_mutex_unlock(&m->lock);
+    if (r == -E2BIG)
+        store_points_refuse(&p, e);
     if (r < 0) {
         store_points_done(&p);
         return r;

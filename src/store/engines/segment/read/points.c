@@ -34,6 +34,7 @@ struct cell {
 
 struct pointing {
     struct scan scan;
+    const struct store_query *q;
     const struct store_series_query *sq;
     struct store_points p;
     size_t cap_values;
@@ -59,10 +60,17 @@ struct pointing {
     size_t cap_marks;
 };
 
+static bool over_limit(const struct pointing *x, size_t bytes)
+{
+    return x->q->memory_limit && bytes > x->q->memory_limit;
+}
+
 static int add_row(struct pointing *x, const struct labels *by, uint64_t h, uint32_t *ret)
 {
     struct store_points *p = &x->p;
 
+    if (store_points_fit(x->q, p, (size_t) p->n_series + 1) < 0)
+        return -E2BIG;
     if (array_reserve(p->values, x->cap_values, (size_t) (p->n_series + 1) * p->n_points + 1, (size_t) 1 << 28) < 0 ||
         array_reserve(p->labels, x->cap_labels, (size_t) p->n_series + 1, 1 << 20) < 0 ||
         map_insert(&x->rows, h, p->n_series) < 0)
@@ -138,6 +146,8 @@ static int find_group(struct pointing *x, const struct scan_prof *p, uint32_t se
         values[i] = buf_str(&x->texts[i]);
     }
     r = find_row_of(x, values, &g.row);
+    if (r == 0 && over_limit(x, (size_t) (x->n_groups + 1) * sizeof g))
+        r = -E2BIG;
     if (r == 0)
         r = array_reserve(x->groups, x->cap_groups, (size_t) x->n_groups + 1, 1 << 26);
     if (r == 0)
@@ -167,6 +177,8 @@ static int add_cell(struct pointing *x, uint32_t row, uint32_t point, struct id1
             return 0;
         }
     }
+    if (over_limit(x, (size_t) (x->n_cells + 1) * sizeof *x->cells))
+        return -E2BIG;
     if (array_reserve(x->cells, x->cap_cells, (size_t) x->n_cells + 1, 1 << 26) < 0 ||
         map_insert(&x->cell_map, h, x->n_cells) < 0)
         return -ENOMEM;
@@ -475,22 +487,16 @@ static void pointing_done(struct pointing *x)
 int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
                   struct store_points *ret, struct store_notes *notes, struct err *e)
 {
-    _cleanup_(pointing_done) struct pointing x = {.sq = sq};
-    const struct store_column *c = &q->columns[0];
+    _cleanup_(pointing_done) struct pointing x = {.q = q, .sq = sq};
     struct err own = {0};
     struct labels *labels;
     int r;
 
     e = e ? e : &own;
-    if (sq->step <= 0 || c->to <= c->from || (c->to - c->from) / sq->step > 1 << 20)
-        return err_set(e, -EINVAL, "the time range has too many steps, or none");
-    if (sq->n_by > STORE_BY_MAX)
-        return err_set(e, -EINVAL, "at most %d labels can be grouped by", STORE_BY_MAX);
+    r = store_points_init(q, sq, &x.p, e);
+    if (r < 0)
+        return r;
     r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
-    arena_init(&x.p.arena, q->memory_limit);
-    x.p.from = c->from;
-    x.p.step = sq->step;
-    x.p.n_points = (uint32_t) ((c->to - c->from - 1) / sq->step + 1);
     x.p.type = x.scan.match[0].type;
     for (uint32_t i = 0; i < sq->n_by; i++)
         x.by_rows |= !scan_all_have(&x.scan, sq->by[i]);
@@ -514,6 +520,8 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
     } else {
         mem_free(x.p.labels);
     }
+    if (r == -E2BIG)
+        store_points_refuse(&x.p, e);
     if (r < 0) {
         store_points_done(&x.p);
         return r == -ECANCELED ? err_set(e, r, "cancelled") : r;
