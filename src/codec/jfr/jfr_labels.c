@@ -134,7 +134,7 @@ uint32_t jfr_labels_of(const struct jfr_labels *l, const struct jfr_object *even
                        uint32_t max)
 {
     const struct jfr_label_entry *context = find_entry(&l->contexts, (uint64_t) event->v[JFR_CONTEXT].n);
-    struct str text = context ? context->value : (struct str){0}, span;
+    struct str text = context ? context->value : STR(""), span;
     const uint8_t *p = (const uint8_t *) text.p, *end = p + text.n;
     struct jfr_label_entry pair;
     struct wire_field f;
