@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "codec/sample_sum.h"
 #include "model/builder.h"
 #include "model/semconv.h"
@@ -124,7 +125,7 @@ static uint32_t get_function(struct pstats *p, uint8_t type)
         return 0;
     f.name = builder_string(p->b, name.text.n ? name.text : STR("[unknown]"));
     f.filename = builder_string(p->b, str_is(file.text, "~") ? STR("") : file.text);
-    at.line = line.number > 0 ? (int64_t) line.number : 0;
+    at.line = MAX(clamp_double(line.number), 0);
     at.function = builder_function(p->b, &f);
     line.location = 1 + builder_location(p->b, &(struct builder_location){
                                                    .lines = &at, .n_lines = 1, .attrs = &p->frame_type, .n_attrs = 1});

@@ -134,6 +134,7 @@ static int base_param(struct answer_request *c, const char *name, const char *ot
 static int default_baseline(struct answer_request *c, struct query_params *p, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
+    int64_t from, length;
     int r;
 
     if (p->base_query.n || p->base_from.n || p->base_to.n)
@@ -141,9 +142,10 @@ static int default_baseline(struct answer_request *c, struct query_params *p, st
     r = query_compile(p, &q, e);
     if (r < 0)
         return r;
-    p->base_to = str_from(arena_printf(c->arena, "%lld", (long long) q->q.columns[0].from));
-    p->base_from = str_from(
-        arena_printf(c->arena, "%lld", (long long) MAX(2 * q->q.columns[0].from - q->q.columns[0].to, CLOCK_MIN)));
+    from = q->q.columns[0].from;
+    length = MIN(q->q.columns[0].to - from, from - CLOCK_MIN);
+    p->base_to = str_from(arena_printf(c->arena, "%lld", (long long) from));
+    p->base_from = str_from(arena_printf(c->arena, "%lld", (long long) (from - length)));
     return c->arena->failed ? -ENOMEM : 0;
 }
 
