@@ -47,6 +47,10 @@ struct alerts_test {
     const atomic_bool *cancel;
 };
 int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, struct err *e);
+/* Calls fn for each recording rule of the configuration that a tenant has, with what it selects; a result other than 0 ends
+ * it. fn must not call back. */
+typedef int (*alerts_recording_fn)(void *ctx, const struct alert_recording *r, const struct alert_source *s);
+int alerts_each_recording(struct alerts *a, const char *tenant, alerts_recording_fn fn, void *ctx);
 /* Lines for /metrics: about the evaluation, and what the recording rules found. */
 void alerts_metrics(struct alerts *a, struct buf *out);
 

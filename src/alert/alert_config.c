@@ -83,6 +83,7 @@ const struct option recording_options[] = {
     {"function", OPT_STRING, RECORDING(function), NULL,
      "regular expression for whole names of functions (default: the whole selection)"},
     {"of", OPT_ENUM, RECORDING(of), "total", "total (with what it calls) or self", .words = parts},
+    {"each_service", OPT_BOOL, RECORDING(each), "false", "one evaluation for each service that the selector matches"},
     {"window", OPT_DURATION, RECORDING(window), "5m", "time over which the mean is taken"},
     {"limit", OPT_INT, RECORDING(limit), "20", "functions, largest first; at most 100"},
     {0},

@@ -24,6 +24,7 @@ struct alert_rule_config {
 struct alert_recording_config {
     const char *name, *tenant, *selector, *function;
     int of;
+    bool each;
     int64_t window, limit;
 };
 

@@ -163,6 +163,23 @@ static void put_recorded(const struct alerts *a, const char *tenant, struct buf 
     buf_putc(out, ']');
 }
 
+int alerts_each_recording(struct alerts *a, const char *tenant, alerts_recording_fn fn, void *ctx)
+{
+    int r = 0;
+
+    if (!a)
+        return 0;
+    pthread_mutex_lock(&a->lock);
+    for (uint32_t i = 0; r == 0 && i < a->rules->n_recordings; i++) {
+        const struct alert_recording *x = &a->rules->recordings[i];
+
+        if (!x->added && strcmp(x->tenant, tenant) == 0)
+            r = fn(ctx, x, &a->rules->sources[x->source]);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
 int alerts_json(struct alerts *a, const char *tenant, struct buf *out)
 {
     int r;

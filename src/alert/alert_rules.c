@@ -493,7 +493,7 @@ static int compile_rule(struct alert_compile *c, const struct alert_rule_config 
 static int compile_recording(struct alert_compile *c, const struct alert_recording_config *from,
                              struct alert_recording *r)
 {
-    struct alert_source s = {.kind = ALERT_TABLE, .window = from->window};
+    struct alert_source s = {.kind = ALERT_TABLE, .each = from->each, .window = from->window};
     int x;
 
     *r = (struct alert_recording){.name = copy(c, from->name),
@@ -582,6 +582,13 @@ static int compile_all(struct alert_compile *c, const struct alert_sections *s)
         c->node = item_of(s->recording_node, i);
         r = compile_recording(c, &recording[i], &x->recordings[x->n_recordings++]);
     }
+    c->node = NULL;
+    for (uint32_t i = 0; r == 0 && s->added && i < s->added->n; i++) {
+        const struct alert_recording_config *added = s->added->v;
+
+        r = compile_recording(c, &added[i], &x->recordings[x->n_recordings]);
+        x->recordings[x->n_recordings++].added = true;
+    }
     return r < 0 ? r : link_sources(x);
 }
 
@@ -589,7 +596,7 @@ int alert_rules_new(const struct alert_sections *s, struct alert_rules **ret, st
 {
     _cleanup_(alert_rules_unrefp) struct alert_rules *x = mem_zalloc(sizeof *x);
     struct alert_compile c = {.rules = x, .e = e};
-    size_t n = s->alerts->rules.n, m = s->recording->n;
+    size_t n = s->alerts->rules.n, m = (size_t) s->recording->n + (s->added ? s->added->n : 0);
     int r;
 
     if (!x)

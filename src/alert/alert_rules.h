@@ -55,6 +55,7 @@ struct alert_recording {
     struct regex *regex; /* NULL: the whole selection */
     bool self;
     uint32_t limit, source;
+    bool added; /* not from the configuration */
 };
 
 enum alert_source_kind { ALERT_TABLE, ALERT_DRIFTS, ALERT_VERDICTS, ALERT_RATES, ALERT_PRESENCE };
@@ -99,6 +100,7 @@ struct alert_sections {
     const struct alert_config *alerts;
     const struct option_tables *recording; /* of struct alert_recording_config */
     const struct conf_node *alerts_node, *recording_node;
+    const struct option_tables *added; /* recording rules from elsewhere; may be NULL */
 };
 
 int alert_rules_new(const struct alert_sections *s, struct alert_rules **ret, struct err *e);

@@ -25,6 +25,7 @@
  */
 #include <errno.h>
 
+#include "base/buf.h"
 #include "codec/otlp_scan.h"
 
 const char *otlp_generation_name(enum otlp_generation g)
@@ -167,11 +168,17 @@ int otlp_check_path(struct str path, struct err *e)
 
 int otlp_check_version(struct str value, struct err *e)
 {
-    static const struct str accepted[] = {STR(OTLP_VERSION)};
+    /* A version whose messages the decoder reads is one more line here. */
+    static const char *const accepted[] = {
+        OTLP_VERSION,
+    };
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
 
-    for (size_t i = 0; i < ARRAY_SIZE(accepted); i++)
-        if (str_eq(value, accepted[i]))
+    for (size_t i = 0; i < ARRAY_SIZE(accepted); i++) {
+        if (str_is(value, accepted[i]))
             return 0;
-    return err_set(e, -EPROTONOSUPPORT, OTLP_VERSION_HEADER ": '%.*s' is not supported; supported: " OTLP_VERSION,
-                   (int) MIN(value.n, 40u), value.p);
+        buf_printf(&list, "%s%s", i ? ", " : "", accepted[i]);
+    }
+    return err_set(e, -EPROTONOSUPPORT, OTLP_VERSION_HEADER ": '%.*s' is not supported; supported: %.*s",
+                   (int) MIN(value.n, 40u), value.p, STR_FMT(buf_str(&list)));
 }

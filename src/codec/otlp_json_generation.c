@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Determines which opentelemetry-proto a JSON request was made with. Field names changed between generations, so the
- * keys identify it. 1.9 and 1.10 have the same names for the same things: a request of 1.9 as JSON is read as one of
- * 1.10, without loss.
+ * keys identify it. 1.9 and 1.10 have the same names for the same things (1.10 gave the fields of a sample other numbers): a
+ * document of one is a document of the other with the same meaning, and is read as 1.10.
  */
 #include "codec/otlp_json.h"
 #include "codec/otlp_scan.h"

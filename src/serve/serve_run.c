@@ -32,6 +32,7 @@
 #include "server/binary_store.h"
 #include "server/front.h"
 #include "server/name_source.h"
+#include "server/recording_rules.h"
 #include "server/tenant_files.h"
 #include "store/match.h"
 #include "store/store.h"
@@ -266,6 +267,24 @@ static const char *public_url(const struct serve *s, const struct serve_config *
     return c->ui.url ? c->ui.url : serve_url(s, url, 300);
 }
 
+/* Puts the rules of a configuration, a struct serve_load, and those that clients added into force. */
+static int apply_rules(void *ctx, const void *base, const struct option_tables *more, struct err *e)
+{
+    struct serve *s = ctx;
+    const struct serve_load *l = base;
+    struct alert_sections sections = {&l->config.alerts, &l->config.recording, conf_get(l->conf.root, "alerts"),
+                                      conf_get(l->conf.root, "recording"), .added = more};
+    struct alert_rules *rules;
+    char url[300];
+    int r = alert_rules_new(&sections, &rules, e);
+
+    if (r < 0)
+        return r;
+    r = alerts_change(s->alerts, rules, public_url(s, &l->config, url), e);
+    alert_rules_unref(rules);
+    return r;
+}
+
 static int start_front(struct serve *s, struct err *e)
 {
     const struct serve_config *c = &s->config;
@@ -308,6 +327,10 @@ static int start_front(struct serve *s, struct err *e)
     if (r < 0)
         return r;
     o.alerts = s->alerts;
+    r = recording_rules_new(s->files, apply_rules, s, &s->first, &s->rules, e);
+    if (r < 0)
+        return r;
+    o.rules = s->rules;
     o.scraping = serve_scrape_calls(s->scrape);
     o.metrics_ctx = s;
     r = workers_new(n, QUEUE_MAX, &s->workers, e);
@@ -337,6 +360,7 @@ void serve_stop(struct serve *s)
     local_owner_stop(s->owners);
     agent_feed_free(s->agent); /* until here the UI may ask for its state */
     workers_free(s->workers);
+    recording_rules_free(s->rules);
     alerts_free(s->alerts);
     serve_names_stop(&s->names);
     tenant_files_free(s->files);
@@ -365,14 +389,13 @@ static int reload_config(struct serve *s, struct err *e)
     _cleanup_(buf_done) struct buf now = BUF_INIT, later = BUF_INIT;
     struct store_config sc = {0};
     struct ui_settings ui;
-    char url[300];
     struct serve_load *l = mem_zalloc(sizeof *l);
     int r = l ? serve_load(s->args, l, e) : -ENOMEM;
 
     if (r == 0)
         r = serve_reach_sources(s, &l->config);
     if (r == 0)
-        r = alerts_change(s->alerts, l->alerts, public_url(s, &l->config, url), e);
+        r = recording_rules_apply(s->rules, l, e);
     if (r < 0) {
         if (l)
             serve_load_done(l);
@@ -492,7 +515,13 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
         r = agent_feed_run(s->agent, serve_intake_sink(s->intake), e);
     if (r == 0)
         r = serve_start_listeners(s, e);
-    return r < 0 ? r : alerts_set_url(s->alerts, public_url(s, &s->config, url));
+    if (r < 0)
+        return r;
+    r = recording_rules_apply(s->rules, &s->first, e);
+    if (r == 0)
+        return 0;
+    log_warn("recording rules that clients added are not in force: %s", err_message(e, r));
+    return alerts_set_url(s->alerts, public_url(s, &s->config, url));
 }
 
 /* Loads only the configuration; *ret must be freed, on failure too. */

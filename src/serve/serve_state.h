@@ -20,6 +20,7 @@ enum { SERVE_PATH_SIZE = 4096 };
 struct agent_feed;
 struct alerts;
 struct http_server;
+struct recording_rules;
 struct serve_scrape;
 struct tenant_files;
 
@@ -38,6 +39,7 @@ struct serve {
     struct store *store;
     struct serve_names names;
     struct tenant_files *files;
+    struct recording_rules *rules; /* that clients added */
     struct serve_traces traces;
     struct auth *auth;
     struct workers *workers;

@@ -174,6 +174,37 @@ static const struct pbjson_field set_fields[] = {
 
 static const struct pbjson_field no_fields[] = {{0}};
 
+static const struct pbjson_field rule_id_fields[] = {
+    {1, "id", NULL, PBJSON_STR, REQUEST(name)},
+    {0},
+};
+
+static const struct pbjson_field pair_fields[] = {
+    {1, "name", NULL, PBJSON_STR_ADD, REQUEST(label_names)},
+    {0},
+};
+
+static const struct pbjson_field function_fields[] = {
+    {1, "functionName", "function_name", PBJSON_STR, REQUEST(query)},
+    {0},
+};
+
+static const struct pbjson_field filter_fields[] = {
+    {1, "functionName", "function_name", PBJSON_MESSAGE, 0, function_fields},
+    {0},
+};
+
+static const struct pbjson_field rule_fields[] = {
+    {1, "id", NULL, PBJSON_STR, REQUEST(name)},
+    {2, "metricName", "metric_name", PBJSON_STR, REQUEST(value)},
+    {3, "matchers", NULL, PBJSON_STRS, REQUEST(matchers)},
+    {4, "groupBy", "group_by", PBJSON_STRS, REQUEST(group_by)},
+    {5, "externalLabels", "external_labels", PBJSON_MESSAGE, 0, pair_fields},
+    {6, "generation", NULL, PBJSON_I64, REQUEST(generation)},
+    {7, "stacktraceFilter", "stacktrace_filter", PBJSON_MESSAGE, 0, filter_fields},
+    {0},
+};
+
 static const struct pbjson_field adhoc_upload_fields[] = {
     {1, "name", NULL, PBJSON_STR, REQUEST(name)},
     {2, "profile", NULL, PBJSON_STR, REQUEST(value)},
@@ -198,6 +229,7 @@ static const struct pbjson_field adhoc_diff_fields[] = {
 
 #define QUERIER "querier.v1.QuerierService"
 #define SETTINGS "settings.v1.SettingsService"
+#define RULES "settings.v1.RecordingRulesService"
 #define ADHOC "adhocprofiles.v1.AdHocProfileService"
 
 static const struct method {
@@ -227,7 +259,10 @@ static const struct method {
     {ADHOC, "Get", adhoc_get_fields, 0, py_adhoc_get},
     {ADHOC, "List", no_fields, 0, py_adhoc_list},
     {ADHOC, "Diff", adhoc_diff_fields, 0, py_adhoc_diff},
-    {"settings.v1.RecordingRulesService", "ListRecordingRules", no_fields, 0, py_no_rules},
+    {RULES, "ListRecordingRules", no_fields, 0, py_rules_list},
+    {RULES, "GetRecordingRule", rule_id_fields, 0, py_rules_get},
+    {RULES, "UpsertRecordingRule", rule_fields, 0, py_rules_upsert, AUTH_SEND},
+    {RULES, "DeleteRecordingRule", rule_id_fields, 0, py_rules_delete, AUTH_SEND},
     {"capabilities.v1.FeatureFlagsService", "GetFeatureFlags", no_fields, 0, py_no_flags},
 };
 
@@ -364,6 +399,7 @@ static const struct code {
 } codes[] = {
     {EINVAL, 400, GRPC_INVALID_ARGUMENT, "invalid_argument"},
     {ENOENT, 404, GRPC_NOT_FOUND, "not_found"},
+    {EEXIST, 409, GRPC_ALREADY_EXISTS, "already_exists"},
     {EDQUOT, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
     {EPERM, 403, GRPC_PERMISSION_DENIED, "permission_denied"},
     {E2BIG, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
@@ -514,7 +550,7 @@ static int run_connect(struct call *c, struct err *e)
 static const struct route routes[] = {
     {"POST", "/" QUERIER "/{method}", AUTH_READ, false, run_connect},
     {"POST", "/" SETTINGS "/{method}", AUTH_READ, false, run_connect},
-    {"POST", "/settings.v1.RecordingRulesService/{method}", AUTH_READ, false, run_connect},
+    {"POST", "/" RULES "/{method}", AUTH_READ, false, run_connect},
     {"POST", "/capabilities.v1.FeatureFlagsService/{method}", AUTH_READ, false, run_connect},
     {"POST", "/" ADHOC "/{method}", AUTH_READ, false, run_connect},
     {"POST", "/vcs.v1.VCSService/{method}", AUTH_READ, false, run_connect},

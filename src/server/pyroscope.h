@@ -37,7 +37,7 @@ struct py_request {
     struct pbjson_strs group_by, matchers, label_names;
     struct str name, value, query;
     double step;
-    int64_t limit, aggregation, exemplar_type, query_type;
+    int64_t limit, aggregation, exemplar_type, query_type, generation;
 };
 
 /* Converts a time in milliseconds to nanoseconds, clamped to the valid range. */
@@ -99,7 +99,10 @@ int py_adhoc_upload(struct call *c, struct py_request *r, struct pbjson *w, stru
 int py_adhoc_get(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_adhoc_list(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_adhoc_diff(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
-int py_no_rules(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_rules_list(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_rules_get(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_rules_upsert(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
+int py_rules_delete(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_no_flags(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 int py_merge_profile(struct call *c, struct py_request *r, struct pbjson *w, struct err *e);
 

@@ -1,21 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What Profiles Drilldown and profilecli ask besides the querier, see pyroscope.h: recording rules and feature flags, of
- * which there are none, and what a query would read. Settings and uploaded profiles have files of their own.
+ * What Profiles Drilldown and profilecli ask besides the querier, see pyroscope.h: feature flags, of which there are none,
+ * and what a query would read. Settings, recording rules and uploaded profiles have files of their own.
  */
 #include <errno.h>
 
 #include "server/pyroscope.h"
-
-int py_no_rules(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
-{
-    (void) c;
-    (void) r;
-    (void) e;
-    pbjson_list(w, "rules");
-    pbjson_list_end(w);
-    return 0;
-}
 
 int py_no_flags(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {

@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pyroscope itself, where $PYROSCOPE names the program of grafana/pyroscope."""
+"""Pyroscope itself, and its profilecli: as tools/peers builds them, or what $PYROSCOPE and $PROFILECLI name."""
 import os
 import subprocess
 import urllib.request
 
-from wick_tools import free_port, wait_for
+from wick_tools import ROOT, free_port, wait_for
 
-PYROSCOPE = os.environ.get("PYROSCOPE")
+
+def built(variable, name):
+    path = ROOT / ".cache/peers" / name
+    return os.environ.get(variable) or (str(path) if path.exists() else None)
+
+
+PYROSCOPE, PROFILECLI = built("PYROSCOPE", "pyroscope"), built("PROFILECLI", "profilecli")
 
 
 class Pyroscope:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every call of Grafana's data source and of Profiles Drilldown, answered field by field as Pyroscope answered it: its answers are recorded in
-tests/data/pyroscope-calls.json, by test_record where $PYROSCOPE names the program and $WICK_RECORD is set."""
+tests/data/pyroscope-calls.json, by test_record with the peer that tools/peers builds, where $WICK_RECORD is set."""
 import json
 import os
 import time
@@ -8,7 +8,7 @@ import time
 import pytest
 
 from pyroscope_calls import CALLS, call, fill
-from pyroscope_peer import Pyroscope
+from pyroscope_peer import PYROSCOPE, Pyroscope
 from wick_tools import ROOT, wait_for
 
 RECORDED = ROOT / "tests/data/pyroscope-calls.json"
@@ -17,7 +17,7 @@ START = (time.time_ns() // 10**10 - 12) * 10**10 // 30 // 10**9 * 30 * 10**9  # 
 
 @pytest.mark.slow
 def test_record(tmp_path):
-    if not (os.environ.get("PYROSCOPE") and os.environ.get("WICK_RECORD")):
+    if not (PYROSCOPE and os.environ.get("WICK_RECORD")):
         pytest.skip("WICK_RECORD is not set")
     peer = Pyroscope(tmp_path)
     try:

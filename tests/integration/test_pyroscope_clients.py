@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """wick as Pyroscope, asked as its canary-exporter, profilecli and Profiles Drilldown ask: the calls are those of
-cmd/profilecli/canary_exporter_probes.go, and the answers have to be what those probes check. test_canary runs the real one if
-$PROFILECLI names it."""
+cmd/profilecli/canary_exporter_probes.go, and the answers have to be what those probes check. test_canary runs the real one, which
+tools/peers builds."""
 import json
-import os
 import re
 import struct
 import subprocess
@@ -13,6 +12,7 @@ import urllib.parse
 import pytest
 
 from pyroscope_messages import CPU, M
+from pyroscope_peer import PROFILECLI
 from pyroscope_tools import hour, pprof, push, querier, querier_raw
 from wick_tools import free_port, profiles_service, request, wait_for
 
@@ -187,11 +187,10 @@ def test_grpc_and_grpc_web(server):
 @pytest.mark.slow
 def test_canary(server):
     """Pyroscope's own: profilecli canary-exporter with all probes."""
-    profilecli = os.environ.get("PROFILECLI")
-    if not profilecli:
-        pytest.skip("PROFILECLI does not name grafana/pyroscope's profilecli")
+    if not PROFILECLI:
+        pytest.skip("tools/peers has not built profilecli")
     port = free_port()
-    p = subprocess.Popen([profilecli, "canary-exporter", "--url", server.url.rstrip("/"), "--query-probe-set", "all", "--listen-address",
+    p = subprocess.Popen([PROFILECLI, "canary-exporter", "--url", server.url.rstrip("/"), "--query-probe-set", "all", "--listen-address",
                           f"127.0.0.1:{port}", "--test-delay", "1s", "--test-frequency", "1h"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         def result():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """wick beside Pyroscope itself: both get the same profiles, profilecli asks both every question it has, and the answers are compared.
-$PYROSCOPE and $PROFILECLI name the programs of grafana/pyroscope; without them the tests are skipped."""
+tools/peers builds them; without them the tests are skipped."""
 import json
 import os
 import re
@@ -10,12 +10,11 @@ import time
 import pytest
 
 from pyroscope_calls import GO, SPANS, fill
-from pyroscope_peer import PYROSCOPE, Pyroscope
+from pyroscope_peer import PROFILECLI, PYROSCOPE, Pyroscope
 from pyroscope_tools import pprof
-from wick_tools import Server, wait_for
+from wick_tools import ROOT, Server, profiles_service, wait_for
 
-PROFILECLI = os.environ.get("PROFILECLI")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (PYROSCOPE and PROFILECLI), reason="PYROSCOPE and PROFILECLI do not name grafana/pyroscope's programs")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not (PYROSCOPE and PROFILECLI), reason="tools/peers has not built them")]
 START = (time.time_ns() // 10**10 - 12) * 10**10
 WINDOW = ["--from", str(START // 10**9 - 5), "--to", str(START // 10**9 + 40)]
 
@@ -140,3 +139,19 @@ def test_ready_and_upload(both, tmp_path):
                            capture_output=True)
             return os.path.exists(path) and samples(path)[1] == {"uploaded>main": 10}
         wait_for(found, 60)
+
+
+def test_async_profiler_has_the_same_names(both):
+    """OTLP of async-profiler 4.5, without service.name: both give the type and the service the same names."""
+    file = ROOT / "tests/data/async-profiler-4.5.otlp"
+    r = profiles_service().ExportProfilesServiceRequest.FromString(file.read_bytes())
+    old = r.resource_profiles[0].scope_profiles[0].profiles[0].time_unix_nano.to_bytes(8, "little")
+    data = file.read_bytes().replace(old, START.to_bytes(8, "little"))
+    for s in both:
+        assert s.get("/v1development/profiles", data=data, headers={"Content-Type": "application/x-protobuf"})[0] == 200
+
+    def named(s):
+        found = json.loads(ask(s, "query", "series", "--output", "json", "--label-names", "service_name", "--label-names", "__profile_type__"))["series"]
+        return {(x["service_name"], x["__profile_type__"]) for x in found if x["service_name"].startswith("unknown_service")}
+    peer = wait_for(lambda: named(both[0]), 60)
+    assert named(both[1]) == peer == {("unknown_service", "itimer:itimer:count:itimer:ns")}

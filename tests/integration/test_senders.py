@@ -100,3 +100,32 @@ def test_refusals_are_seen_on_the_server(server):
     assert 'otelcol_receiver_refused_profile_samples{receiver="otlp",transport="http"} 5' in metrics
     log = (server.dir / "log").read_text()
     assert log.count("refused a request from 127.0.0.1") == 1
+
+
+def unnamed(kind, unit, period, executable=None):
+    """A profile of a process that does not declare service.name."""
+    r = request([("main;work", 7, False)], "x")
+    d, resource = r.dictionary, r.resource_profiles[0].resource
+    del resource.attributes[:]
+    if executable:
+        resource.attributes.add(key="process.executable.name").value.string_value = executable
+    profile = r.resource_profiles[0].scope_profiles[0].profiles[0]
+    for value, (name, of) in ((profile.sample_type, (kind, unit)), (profile.period_type, period)):
+        d.string_table.extend([name, of])
+        value.type_strindex, value.unit_strindex = len(d.string_table) - 2, len(d.string_table) - 1
+    profile.period = 10_000_000
+    return r
+
+
+@pytest.mark.parametrize("kind, unit, period, want", [
+    ("itimer", "count", ("itimer", "ns"), "itimer:itimer:count:itimer:ns"), ("ctimer", "count", ("ctimer", "ns"), "ctimer:ctimer:count:ctimer:ns"),
+    ("cpu", "nanoseconds", ("cpu", "nanoseconds"), CPU), ("samples", "count", ("cpu", "nanoseconds"), CPU)])
+def test_types_and_services_without_a_name(server, kind, unit, period, want):
+    """async-profiler's OTLP, and others without service.name: the type has the id, and the service the name, that Pyroscope gives
+    (test_pyroscope_peer compares). A process that names its executable is a service of that name in wick."""
+    assert server.send(unnamed(kind, unit, period))[0] == 200
+    assert want in {t["ID"] for t in querier(server, "ProfileTypes")["profileTypes"]}
+    assert querier(server, "LabelValues", name="service_name", matchers=["{}"])["names"] == ["unknown_service"]
+    assert flame_total(server, want) == 7 * (10_000_000 if kind == "samples" else 1)
+    assert server.send(unnamed(kind, unit, period, "java"))[0] == 200
+    assert querier(server, "LabelValues", name="service_name", matchers=["{}"])["names"] == ["java", "unknown_service"]
