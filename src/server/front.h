@@ -92,7 +92,7 @@ struct front_options {
     const struct pid_profiler *pids; /* for /pid/N/debug/pprof/; may be NULL */
     const struct scraping *scraping; /* for /api/v1/scrape; may be NULL */
     struct alerts *alerts;           /* for /api/v1/alerts; may be NULL */
-    struct recording_rules *rules;   /* of Pyroscope's clients; may be NULL if its API is not mounted */
+    struct recording_rules *rules;   /* of Pyroscope's clients; may be NULL */
     /* Returns the store that answers a call, if that is not always `store`, and releases it when the call is answered.
      * Called from any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);

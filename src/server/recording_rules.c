@@ -257,6 +257,9 @@ int recording_rules_list(struct recording_rules *r, struct str tenant, struct re
 {
     int rc;
 
+    *ret = (struct recording_list){0};
+    if (!r)
+        return 0;
     pthread_mutex_lock(&r->lock);
     rc = copy_list(&r->all, &tenant, ret);
     pthread_mutex_unlock(&r->lock);
@@ -303,6 +306,8 @@ int recording_rules_put(struct recording_rules *r, struct recording_rule *rule, 
 {
     int rc;
 
+    if (!r)
+        return err_set(e, -ENOSYS, "this server keeps no recording rules");
     pthread_mutex_lock(&r->lock);
     rc = put_locked(r, rule, e);
     pthread_mutex_unlock(&r->lock);
@@ -330,6 +335,8 @@ int recording_rules_remove(struct recording_rules *r, struct str tenant, struct 
 {
     int rc;
 
+    if (!r)
+        return err_set(e, -ENOENT, "no rule with id='%.*s' found", STR_FMT(id));
     pthread_mutex_lock(&r->lock);
     rc = remove_locked(r, tenant, id, e);
     pthread_mutex_unlock(&r->lock);

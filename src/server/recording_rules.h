@@ -46,6 +46,8 @@ void recording_rules_free(struct recording_rules *r);
 /* Puts the rules into force with those of a configuration, which must live until the next call. */
 int recording_rules_apply(struct recording_rules *r, const void *base, struct err *e);
 
+/* For the following, r may be NULL: there are no rules, and none can be added. */
+
 /* A copy of the rules of a tenant, to be freed on success. */
 int recording_rules_list(struct recording_rules *r, struct str tenant, struct recording_list *ret);
 /* Adds a rule, or replaces the one with its id; sets its generation. -EEXIST when the generation is not that of the kept
