@@ -70,10 +70,11 @@ static void save(struct alerts *a)
         dir = fd_open(AT_FDCWD, a->path, O_RDONLY | O_DIRECTORY, 0);
         r = dir < 0 ? dir : fd_replace(dir, file_name, &owner, b.p, b.n, &e);
     }
-    if (r == 0)
-        return;
     pthread_mutex_lock(&a->lock);
-    if (!a->saves_failed++)
+    a->dirty |= r < 0; /* it is tried again */
+    if (r == 0)
+        a->saves_failed = 0;
+    else if (!a->saves_failed++)
         log_warn("alerts: cannot write the states to '%s/%s': %s", a->path, file_name, err_message(&e, r));
     pthread_mutex_unlock(&a->lock);
 }
@@ -161,7 +162,7 @@ static void take_results(struct alerts *a, uint32_t source, struct alert_round *
 
         r->last.at = x->now;
         r->last.took_ns = x->took_ns / MAX(s->n_rules, 1u);
-        snprintf(r->last.error, sizeof r->last.error, "%s", x->r < 0 ? err_message(&x->e, x->r) : "");
+        snprintf(r->last.error, sizeof r->last.error, "%s", x->r < 0 ? err_message(&x->e, x->r) : x->res.problem);
         if (f && !f->unknown)
             alert_states_apply(&a->states, a->rules, s->rules[i], f->v, (uint32_t) f->n, x->now);
     }

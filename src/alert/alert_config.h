@@ -37,6 +37,7 @@ struct alert_config {
     struct option_strings webhooks, alertmanagers;
     struct option_map headers;
     struct alert_tls_config tls;
+    bool allow_link_local;
     int64_t interval, repeat, timeout; /* ns */
     double budget;                     /* percent of a core */
     struct option_tables rules;        /* of struct alert_rule_config */

@@ -67,7 +67,7 @@ static int add_drift(struct alert_look *l, uint32_t index, const struct drift_ro
 int alert_look_drift(struct alert_look *l, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct drift_ask ask = {.min_points = l->source->min_points};
+    struct drift_ask ask = {.min_points = l->source->min_points, .spans = l->eval->spans};
     struct drift_answer d = {0};
     struct store_notes notes = {0};
     int64_t base_from, base_to;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/regex.h"
 #include "model/semconv.h"
@@ -287,6 +288,7 @@ static int look(struct alert_look *l, struct err *e)
 struct service_list {
     const struct alert_source *source;
     struct arena *arena;
+    struct map names;
     struct str v[SERVICES_MAX];
     uint32_t n;
 };
@@ -295,16 +297,17 @@ static int add_service(void *ctx, const struct type *t, const struct labels *lab
 {
     struct service_list *x = ctx;
     struct str name = labels_get(labels, STR(SEMCONV_SERVICE_NAME));
+    uint64_t h = hash64_str(name);
 
     if (!name.n || !str_eq(t->name, x->source->value.name) || !selector_matches(&x->source->parsed, labels))
         return 0;
-    for (uint32_t i = 0; i < x->n; i++)
-        if (str_eq(x->v[i], name))
+    for (struct map_pos p = map_find(&x->names, h); p.index != MAP_NONE; p = map_next(&x->names, p))
+        if (str_eq(x->v[p.index], name))
             return 0;
     if (x->n == SERVICES_MAX)
         return 0;
     x->v[x->n] = arena_str(x->arena, name);
-    return x->v[x->n++].p ? 0 : -ENOMEM;
+    return x->v[x->n].p ? map_insert(&x->names, h, x->n++) : -ENOMEM;
 }
 
 struct str alert_service_of(const struct selector *s)
@@ -334,11 +337,34 @@ const char *alert_selector(struct alert_look *l, struct str version)
     return buf_error(&b) ? NULL : arena_cstr(&l->out->arena, buf_str(&b));
 }
 
+/* A service that cannot be evaluated does not keep others from it. Its own alerts stay as they are. */
+static int skip_service(struct alert_look *l, const char *why, uint32_t n)
+{
+    int r = 0;
+
+    snprintf(l->out->problem, sizeof l->out->problem,
+             "%u service%s could not be evaluated, the last one '%.*s': %.100s", n, n == 1 ? "" : "s",
+             (int) MIN(l->service.n, 60u), l->service.p, why);
+    for (uint32_t i = 0; r == 0 && i < l->source->n_rules; i++) {
+        struct alert_found *f = &l->out->rules[i];
+        size_t kept = 0;
+
+        for (size_t k = 0; k < f->n; k++) /* what was found before the failure does not count */
+            if (!str_eq(f->v[k].service, l->service))
+                f->v[kept++] = f->v[k];
+        f->n = kept;
+        r = alert_add_finding(l, i,
+                              &(struct alert_finding){.service = l->service, .as_before = true, .of_service = true});
+    }
+    return r;
+}
+
 static int look_each(struct alert_look *l, struct err *e)
 {
     _cleanup_(mem_freep) struct service_list *x = mem_zalloc(sizeof *x);
     struct store *s = l->eval->store;
     int64_t from = l->from - l->source->baseline;
+    uint32_t failed = 0;
     int r;
 
     if (!x)
@@ -346,13 +372,22 @@ static int look_each(struct alert_look *l, struct err *e)
     x->source = l->source;
     x->arena = &l->out->arena;
     r = s->ops->each_series(s, &(struct store_range){l->source->tenant, from, l->to, NULL}, add_service, x);
-    if (r < 0)
+    if (r < 0) {
+        map_done(&x->names);
         return err_set(e, r, "cannot list services: %m");
+    }
     for (uint32_t i = 0; r == 0 && i < x->n; i++) {
+        struct err why = {0};
+
         l->service = x->v[i];
         l->selector = alert_selector(l, (struct str){"", 0});
-        r = l->selector ? look(l, e) : -ENOMEM;
+        r = l->selector ? look(l, &why) : -ENOMEM;
+        if (r < 0 && r != -ENOMEM && r != -ECANCELED)
+            r = skip_service(l, err_message(&why, r), ++failed);
+        else if (r < 0)
+            err_set(e, r, "%s", err_message(&why, r));
     }
+    map_done(&x->names);
     return r;
 }
 

@@ -67,6 +67,7 @@ struct alert_results {
     uint32_t n_rules;
     struct alert_recorded *recorded;
     size_t n_recorded, cap_recorded;
+    char problem[200]; /* why some services could not be evaluated; empty otherwise */
 };
 
 /* *ret must be freed with alert_results_done(), on failure too. */

@@ -131,16 +131,24 @@ static const char *unit_word(int i)
     return alert_unit_name((enum alert_unit) i);
 }
 
+/* Times before 1970 would overflow where they are subtracted. */
+static int64_t read_time(struct json *j)
+{
+    int64_t t = json_i64(j);
+
+    return MAX(t, 0);
+}
+
 static void read_number(struct json *j, struct str key, struct alert *a)
 {
     if (str_is(key, "active"))
-        a->active = json_i64(j);
+        a->active = read_time(j);
     else if (str_is(key, "since"))
-        a->since = json_i64(j);
+        a->since = read_time(j);
     else if (str_is(key, "seen"))
-        a->seen = json_i64(j);
+        a->seen = read_time(j);
     else if (str_is(key, "told_at"))
-        a->told_at = json_i64(j);
+        a->told_at = read_time(j);
     else if (str_is(key, "value"))
         a->value = json_double(j);
     else if (str_is(key, "limit"))

@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/regex.h"
+#include "net/address.h"
 
 enum { TEXT_LIMIT = 64 << 20, NAME_MAX_BYTES = 200, LABELS_MAX = 32, RECORDED_OF_RULE_MAX = 100 };
 #define WINDOW_DEFAULT (10 * 60 * NS_PER_S)
@@ -163,7 +164,12 @@ static int add_target(struct alert_compile *c, enum alert_target_kind kind, cons
     int r = t.url ? http_url_parse(t.url, &url, &sub) : -ENOMEM;
 
     if (r < 0)
-        return r == -ENOMEM ? r : conf_error(node, r, c->e, "%s", err_message(&sub, r));
+        return r == -ENOMEM ? r
+                            : conf_error(node, r, c->e, /* the URL may contain a secret: it is not printed */
+                                         "not the URL of a receiver; expected http://HOST… or https://HOST…, without a "
+                                         "user name, spaces or control characters");
+    if (!x->allow_link_local && address_is_link_local(url.host))
+        return conf_error(node, -EPERM, c->e, "'%s' is a link-local address (allow_link_local is off)", url.host);
     t.id = target_id(kind, t.url);
     t.host = arena_cstr(&x->arena, str_from(url.unix_path[0] ? url.unix_path : url.authority));
     if (!t.host)
@@ -539,6 +545,7 @@ static int compile_settings(struct alert_compile *c, const struct alert_sections
     x->repeat = a->repeat;
     x->timeout = a->timeout;
     x->budget = a->budget / 100;
+    x->allow_link_local = a->allow_link_local;
     r = compile_headers(c, a, s->alerts_node);
     return r < 0 ? r : compile_tls(c, &a->tls);
 }

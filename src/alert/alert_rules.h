@@ -90,6 +90,7 @@ struct alert_rules {
     struct alert_target targets[ALERT_TARGETS_MAX];
     uint32_t n, n_recordings, n_sources, n_targets;
     int64_t interval, repeat, timeout;
+    bool allow_link_local;
     double budget; /* share of a core; 0: no limit */
     struct http_headers headers;
     struct tls_options tls;

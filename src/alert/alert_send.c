@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
+#include "net/address.h"
 #include "net/fetch.h"
 
 enum { MESSAGE_MAX = 64, ROUND_MAX = 500, ANSWER_MAX = 1 << 16, HEADERS_MAX = 64 };
@@ -53,6 +54,11 @@ static int64_t retry_after(const struct fetch_result *f)
     return (int64_t) seconds * NS_PER_S;
 }
 
+static bool is_allowed(const char *address)
+{
+    return !address_is_link_local(address);
+}
+
 int alert_post(struct alert_post *p, struct err *e)
 {
     _cleanup_(fetch_result_done) struct fetch_result res = {0};
@@ -66,6 +72,7 @@ int alert_post(struct alert_post *p, struct err *e)
                               .max_answer = ANSWER_MAX,
                               .tls = &tls_openssl,
                               .tls_options = &p->rules->tls,
+                              .allow = p->rules->allow_link_local ? NULL : is_allowed,
                               .cancel = p->cancel};
     int r;
 

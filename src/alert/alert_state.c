@@ -184,22 +184,31 @@ static void forget(struct alert_states *s, size_t i)
     s->changes++;
 }
 
-static const struct alert_finding *find(const struct alert *a, const struct alert_finding *v, const uint64_t *ids,
-                                        uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (ids[i] == a->id)
-            return &v[i];
-    return NULL;
-}
-
 /* The findings of one evaluation, and which of them have an alert already. */
 struct finding_set {
     const struct alert_finding *v;
     uint64_t *ids;
     bool *known;
     uint32_t n;
+    struct map map; /* by id */
 };
+
+static const struct alert_finding *find(const struct alert *a, const struct finding_set *set)
+{
+    for (struct map_pos p = map_find(&set->map, a->id); p.index != MAP_NONE; p = map_next(&set->map, p))
+        if (set->ids[p.index] == a->id)
+            return &set->v[p.index];
+    return NULL;
+}
+
+/* Whether nothing is known about the alert's service at present. */
+static bool is_skipped(const struct alert *a, const struct finding_set *set)
+{
+    for (uint32_t i = 0; i < set->n; i++)
+        if (set->v[i].of_service && str_is(set->v[i].service, a->service))
+            return true;
+    return false;
+}
 
 /* The rule's alerts that were there before. Marks the findings that have one. */
 static int apply_known(struct alert_states *s, const struct alert_rule *r, uint32_t index, struct finding_set *set,
@@ -214,10 +223,10 @@ static int apply_known(struct alert_states *s, const struct alert_rule *r, uint3
 
         if (a->at != index)
             continue;
-        f = find(a, set->v, set->ids, set->n);
+        f = find(a, set);
         if (f)
             set->known[f - set->v] = true;
-        if (f && f->as_before)
+        if ((f && f->as_before) || (!f && is_skipped(a, set)))
             continue;
         if (f)
             x = found(s, a, r, f, now);
@@ -237,12 +246,19 @@ static int apply_new(struct alert_states *s, const struct alert_rules *rules, ui
                      const struct finding_set *set, int64_t now)
 {
     int changed = 0, x = 0;
+    size_t of_tenant = 0;
 
+    for (size_t i = 0; i < s->n; i++)
+        of_tenant += strcmp(s->v[i]->tenant, rules->v[index].tenant) == 0;
     for (uint32_t i = 0; x >= 0 && i < set->n; i++) {
         size_t before = s->n;
 
         if (set->known[i] || set->v[i].as_before)
             continue;
+        if (of_tenant++ >= ALERTS_OF_TENANT_MAX) {
+            s->dropped++;
+            continue;
+        }
         x = new_alert(s, rules, index, &set->v[i], now);
         if (x == 0 && s->n > before)
             x = found(s, s->v[before], &rules->v[index], &set->v[i], now);
@@ -257,21 +273,25 @@ int alert_states_apply(struct alert_states *s, const struct alert_rules *rules, 
     _cleanup_(mem_freep) uint64_t *ids = mem_zalloc_array((size_t) n + 1, sizeof *ids);
     _cleanup_(mem_freep) bool *known = mem_zalloc_array((size_t) n + 1, sizeof *known);
     const struct alert_rule *r = &rules->v[index];
-    struct finding_set set = {v, ids, known, n};
-    int changed, more;
+    struct finding_set set = {.v = v, .ids = ids, .known = known, .n = n};
+    int changed = 0, more = 0;
 
     if (!ids || !known)
         return -ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        ids[i] = alert_id(str_from(r->tenant), str_from(r->name), &v[i]);
-        for (uint32_t k = 0; k < i && !known[i]; k++)
-            known[i] = ids[k] == ids[i]; /* the same function in two files: the first counts */
+    for (uint32_t i = 0; changed == 0 && i < n; i++) {
+        struct alert same;
+
+        same.id = ids[i] = alert_id(str_from(r->tenant), str_from(r->name), &v[i]);
+        known[i] = find(&same, &set); /* the same function in two files: the first counts */
+        if (!known[i])
+            changed = map_insert(&set.map, ids[i], i);
     }
-    changed = apply_known(s, r, index, &set, now);
-    if (changed < 0)
-        return changed;
-    more = apply_new(s, rules, index, &set, now);
-    return more < 0 ? more : changed + more;
+    if (changed == 0)
+        changed = apply_known(s, r, index, &set, now);
+    if (changed >= 0)
+        more = apply_new(s, rules, index, &set, now);
+    map_done(&set.map);
+    return changed < 0 ? changed : more < 0 ? more : changed + more;
 }
 
 /* --- sweeping --- */
@@ -281,11 +301,21 @@ static bool is_over(const struct alert *a, int64_t now)
     return a->stage == ALERT_RESOLVED && now - a->since > (a->told ? RESOLVED_MAX : RESOLVED_KEEP);
 }
 
+/* The wall clock may have been set back: no time of an alert lies in the future. */
+static void set_back(struct alert *a, int64_t now)
+{
+    a->active = MIN(a->active, now);
+    a->since = MIN(a->since, now);
+    a->seen = MIN(a->seen, now);
+    a->told_at = MIN(a->told_at, now);
+}
+
 void alert_states_sweep(struct alert_states *s, const struct alert_sweep *w)
 {
     for (size_t i = s->n; i-- > 0;) {
         struct alert *a = s->v[i];
 
+        set_back(a, w->now);
         a->told &= w->used;
         a->remind &= w->webhooks;
         if (a->at == ALERT_NO_RULE && a->stage == ALERT_FIRING)

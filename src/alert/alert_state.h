@@ -18,7 +18,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { ALERTS_MAX = 20000, ALERT_TEXT_MAX = 2000 };
+/* One tenant may have half of all alerts, so that another one finds room. */
+enum { ALERTS_MAX = 20000, ALERTS_OF_TENANT_MAX = ALERTS_MAX / 2, ALERT_TEXT_MAX = 2000 };
 
 enum alert_stage { ALERT_PENDING, ALERT_FIRING, ALERT_RESOLVED };
 const char *alert_stage_name(enum alert_stage s);
@@ -32,6 +33,7 @@ struct alert_finding {
     struct str summary; /* one sentence */
     struct str link;    /* path and query of the page that shows it, without a slash before it */
     bool as_before;     /* not known at present: an alert stays what it is, and none begins */
+    bool of_service;    /* with as_before: about every alert of the service */
 };
 
 struct alert {
@@ -55,7 +57,7 @@ struct alert_states {
     struct alert **v;
     size_t n, cap;
     uint32_t changes; /* counts changes of stages */
-    uint64_t dropped; /* findings over ALERTS_MAX */
+    uint64_t dropped; /* findings over ALERTS_MAX or ALERTS_OF_TENANT_MAX */
 };
 
 void alert_states_done(struct alert_states *s);

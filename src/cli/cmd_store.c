@@ -10,11 +10,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "cli/beside_store.h"
 #include "cli/command.h"
 #include "codec/input.h"
 #include "conf/args.h"
 #include "conf/paths.h"
 #include "model/batch.h"
+#include "query/query_delete.h"
+#include "span/span_index.h"
 #include "store/store.h"
 #include "store/store_copy.h"
 #include "store/store_export.h"
@@ -49,18 +52,19 @@ static const struct arg store_args[] = {
 
 static void store_help(void)
 {
-    fputs("usage: wick store check [--rebuild]       read everything, verify every checksum\n"
-          "       wick store stats [--json]          print contents and size\n"
-          "       wick store snapshot DIR            make a consistent copy, itself a store\n"
-          "       wick store delete SELECTOR --from TIME [--to TIME]\n"
-          "       wick store confirm clock           accept the system clock after a jump, so that retention uses it\n"
-          "       wick store confirm damage          acknowledge recorded damage and clear it\n"
-          "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
-          "       wick store import FILE...          import profiles in any format, of any age\n"
-          "       wick store copy FROM TO            copy a tenant's profiles from a store to another, hour by hour\n"
-          "       wick store migrate [--dry-run]     create or update the tables of a store in ClickHouse\n\n"
-          "Only one process can open a store: stop the server first, or query it (wick query, API).\n\n",
-          stdout);
+    fputs(
+        "usage: wick store check [--rebuild]       read everything, verify every checksum\n"
+        "       wick store stats [--json]          print contents and size\n"
+        "       wick store snapshot DIR            make a consistent copy, itself a store, spans included\n"
+        "       wick store delete SELECTOR --from TIME [--to TIME]\n"
+        "       wick store confirm clock           accept the system clock after a jump, so that retention uses it\n"
+        "       wick store confirm damage          acknowledge recorded damage and clear it\n"
+        "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
+        "       wick store import FILE...          import profiles in any format, of any age\n"
+        "       wick store copy FROM TO            copy a tenant's profiles (not its spans) to another store, hour by hour\n"
+        "       wick store migrate [--dry-run]     create or update the tables of a store in ClickHouse\n\n"
+        "Only one process can open a store: stop the server first, or query it (wick query, API).\n\n",
+        stdout);
     args_help(store_args, stdout);
 }
 
@@ -103,6 +107,14 @@ static int open_store(const struct store_options *o, enum open_how how, struct s
     if (r == 0 && how == OPEN_WRITE)
         r = check_dir(dir, e);
     return r < 0 ? r : store_open_place(&c, ret, e);
+}
+
+static int open_spans(const struct store_options *o, bool read_only, struct span_index **ret, struct err *e)
+{
+    char dir[PATH_SIZE];
+    int r = find_dir(o, dir, e);
+
+    return r < 0 ? r : store_spans_open(dir, read_only, ret, e);
 }
 
 static int parse_range(const struct store_options *o, int64_t *from, int64_t *to, struct err *e)
@@ -156,6 +168,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
 {
     const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
+    _cleanup_(span_index_closep) struct span_index *spans = NULL;
     struct store_stats st;
     int problems = 0, r = 0;
 
@@ -179,6 +192,10 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
         report_line(&problems, false,
                     "the end of a log is incomplete and was ignored: it was never acknowledged, or is damaged");
     r = store_check(s, report_line, &problems, e);
+    if (r == 0)
+        r = open_spans(o, true, &spans, e);
+    if (r == 0 && spans)
+        r = span_index_check(spans, report_line, &problems, e);
     if (r < 0)
         return r;
     printf("%d problem%s found\n", problems, problems == 1 ? "" : "s");
@@ -273,15 +290,26 @@ static int run_stats(const void *options, int argc, char **argv, struct err *e)
 static int run_snapshot(const void *options, int argc, char **argv, struct err *e)
 {
     _cleanup_(store_closep) struct store *s = NULL;
+    _cleanup_(span_index_closep) struct span_index *spans = NULL;
+    char dir[PATH_SIZE];
     int r = open_store(options, OPEN_WRITE, &s, e);
 
-    return r < 0 ? r : store_snapshot(s, argv[0], e);
+    if (r == 0)
+        r = store_snapshot(s, argv[0], e);
+    if (r == 0)
+        r = open_spans(options, true, &spans, e);
+    if (r < 0 || !spans)
+        return r;
+    if (snprintf(dir, sizeof dir, "%s/spans", argv[0]) >= (int) sizeof dir)
+        return err_set(e, -ENAMETOOLONG, "'%s': the path is too long", argv[0]);
+    return span_index_copy(spans, dir, e);
 }
 
 static int run_delete(const void *options, int argc, char **argv, struct err *e)
 {
     const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
+    _cleanup_(span_index_closep) struct span_index *spans = NULL;
     struct selector sel = {0};
     struct store_column c = {.selector = &sel};
     struct arena a;
@@ -294,7 +322,9 @@ static int run_delete(const void *options, int argc, char **argv, struct err *e)
     if (r == 0)
         r = open_store(o, OPEN_WRITE, &s, e);
     if (r == 0)
-        r = s->ops->delete (s, o->tenant ? o->tenant : "", &c, e);
+        r = open_spans(o, false, &spans, e);
+    if (r == 0)
+        r = query_delete(s, spans, o->tenant ? o->tenant : "", &c, e);
     if (r == 0) /* otherwise it would not be compacted until a server opens it again */
         r = s->ops->retain(s, false, e);
     selector_done(&sel);

@@ -299,3 +299,25 @@ void address_tune(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &user_ms, sizeof user_ms);
 }
+
+bool address_is_link_local(const char *address)
+{
+    struct in6_addr six;
+    struct in_addr four;
+    char host[128];
+    size_t n;
+
+    if (*address == '[')
+        address++;
+    n = strcspn(address, strchr(address, ']') ? "]%" : "%");
+    if (strchr(address, ':') == strrchr(address, ':') && !strchr(address, ']')) /* not IPv6: what follows is a port */
+        n = strcspn(address, ":");
+    snprintf(host, sizeof host, "%.*s", (int) MIN(n, sizeof host - 1), address);
+    if (inet_pton(AF_INET, host, &four) == 1)
+        return (ntohl(four.s_addr) & 0xffff0000u) == 0xa9fe0000u;
+    if (inet_pton(AF_INET6, host, &six) != 1)
+        return false;
+    if (IN6_IS_ADDR_V4MAPPED(&six))
+        return six.s6_addr[12] == 169 && six.s6_addr[13] == 254;
+    return IN6_IS_ADDR_LINKLOCAL(&six);
+}

@@ -49,4 +49,8 @@ int address_connect_result(int fd); /* 0 or the negative errno of the attempt */
 /* Sends small packets at once (TCP_NODELAY); the kernel detects a vanished peer within about two minutes. */
 void address_tune(int fd);
 
+/* True for 169.254.0.0/16 and fe80::/10, as text with or without brackets and port: where clouds serve the credentials of
+ * a machine, and what no scrape and no message should be sent to. */
+bool address_is_link_local(const char *address);
+
 #endif

@@ -81,7 +81,7 @@ static int run(struct fetch *f, struct tls_context *tls, struct err *e)
 {
     const struct fetch_options *o = f->o;
     struct client_options co = {
-        .loop = f->loop, .url = o->url, .protocol = CLIENT_HTTP1, .tls = tls, .max_connections = 1};
+        .loop = f->loop, .url = o->url, .protocol = CLIENT_HTTP1, .tls = tls, .max_connections = 1, .allow = o->allow};
     _cleanup_(client_freep) struct client *client = NULL;
     struct http_url url;
     int r = http_url_parse(o->url, &url, e);

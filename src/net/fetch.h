@@ -28,7 +28,8 @@ struct fetch_options {
     int (*on_data)(void *arg, struct str piece); /* called instead of collecting the body; a negative result aborts with
                                                   * it */
     void *arg;
-    const atomic_bool *cancel; /* checked ten times a second; for signal handlers */
+    bool (*allow)(const char *address); /* called for each address before connecting to it; NULL: all are allowed */
+    const atomic_bool *cancel;          /* checked ten times a second; for signal handlers */
 };
 
 struct fetch_result {

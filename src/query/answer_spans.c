@@ -227,7 +227,9 @@ int answer_run_span(struct answer_request *c, struct buf *out, struct err *e)
 
 struct listing_spans {
     struct answered_spans *l;
-    uint32_t keep; /* twice the limit; the shorter half is dropped when it is full */
+    struct arena arena; /* has the strings of the list meanwhile */
+    int64_t shortest;   /* of the list, once it has been full */
+    uint32_t keep;      /* twice the limit; the shorter half is dropped when it is full */
 };
 
 static int longest_first(const void *a, const void *b)
@@ -239,20 +241,42 @@ static int longest_first(const void *a, const void *b)
     return memcmp(&x->row.link, &y->row.link, sizeof x->row.link);
 }
 
+/* Copies the strings of the list into an arena and frees the one that has had them: those of spans that were dropped
+ * would fill the memory. */
+static int keep_strings(struct listing_spans *x, struct answered_spans *l, struct arena *to)
+{
+    struct arena own;
+
+    if (!to) {
+        arena_init(&own, 0);
+        to = &own;
+    }
+    for (uint32_t i = 0; i < l->n; i++)
+        learn(&(struct answered_spans){.arena = to}, &l->v[i], &l->v[i].row);
+    arena_done(&x->arena);
+    if (to == &own)
+        x->arena = own;
+    return to->failed ? -ENOMEM : 0;
+}
+
 static int collect_long(void *ctx, const struct span_row *s)
 {
     struct listing_spans *x = ctx;
     struct answered_spans *l = x->l;
-    int r = array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answered_span){0});
+    int r;
 
+    if (s->duration < x->shortest)
+        return 0;
+    r = array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answered_span){0});
     if (r < 0)
         return r;
-    learn(l, &l->v[l->n - 1], s);
+    learn(&(struct answered_spans){.arena = &x->arena}, &l->v[l->n - 1], s);
     if (l->n < x->keep)
         return 0;
     qsort(l->v, l->n, sizeof *l->v, longest_first);
     l->n = x->keep / 2;
-    return 0;
+    x->shortest = l->v[l->n - 1].row.duration;
+    return keep_strings(x, l, NULL);
 }
 
 /* The longest spans of the selection, with or without samples. */
@@ -268,19 +292,24 @@ static int list_longest(struct answer_request *c, struct query *q, uint32_t limi
                             .of_trace = q->q.has_trace,
                             .errors = str_is(answer_param(c, "span_status"), "error"),
                             .cancel = c->cancel};
-    struct listing_spans x = {l, 2 * MAX(limit, 1u)};
+    struct listing_spans x = {.l = l, .keep = 2 * MAX(limit, 1u)};
     int r = answer_param_duration(c, "min_duration", &f.min_duration, e);
 
     memcpy(f.trace_id, q->q.trace_id, sizeof f.trace_id);
     if (r == 0)
         r = answer_param_duration(c, "max_duration", &f.max_duration, e);
+    arena_init(&x.arena, 0);
     if (r == 0)
         r = span_index_each(c->spans, &f, collect_long, &x, e);
-    if (r < 0)
-        return r;
-    if (l->n)
+    if (r == 0 && l->n)
         qsort(l->v, l->n, sizeof *l->v, longest_first);
     l->n = MIN(l->n, limit);
+    if (r == 0)
+        r = keep_strings(&x, l, l->arena);
+    else
+        arena_done(&x.arena);
+    if (r < 0)
+        return r;
     for (uint32_t i = 0; r == 0 && i < l->n; i++) {
         l->v[i].from = l->v[i].row.start;
         l->v[i].to = wrap_add(l->v[i].row.start, l->v[i].row.duration);

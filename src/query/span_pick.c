@@ -11,7 +11,9 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { DEPTH_MAX = 256, SIDES = 2, NO_SIDE = 2 };
+/* What is known about the side of a span: 0 or 1 is its side. */
+enum { NO_SIDE = 2, NO_ANCESTOR, ON_PATH };
+enum { FAMILY_MAX = 2 * SPAN_PICKS_MAX };
 #define AFTER_PARENT (3600 * NS_PER_S)
 #define BEFORE_PARENT NS_PER_S /* clocks of two machines may differ */
 
@@ -69,7 +71,8 @@ struct kin {
     struct link link;
     uint8_t parent[8];
     int64_t start, duration;
-    uint8_t side; /* NO_SIDE: not known yet */
+    uint8_t side; /* NO_SIDE: not known yet; NO_ANCESTOR: it has none of the picked spans above it */
+    bool picked;
 };
 
 struct family {
@@ -108,22 +111,31 @@ static int add_kin(void *ctx, const struct span_row *s)
     if (!has_trace(f, &s->link) || find_kin(f, &s->link))
         return 0;
     memcpy(k.parent, s->parent, sizeof k.parent);
-    r = array_push(f->v, f->n, f->cap, 4 * SPAN_PICKS_MAX, k);
+    r = array_push(f->v, f->n, f->cap, FAMILY_MAX, k);
     return r < 0 ? r : map_insert(&f->spans, hash64(&k.link, sizeof k.link), f->n - 1);
 }
 
-/* Goes up from a span to the nearest one whose side is known. */
-static uint8_t side_of(const struct family *f, const struct kin *k)
+static struct kin *parent_of(const struct family *f, const struct kin *k)
 {
-    for (int depth = 0; k && depth < DEPTH_MAX; depth++) {
-        struct link parent = k->link;
+    struct link parent = k->link;
 
-        if (k->side != NO_SIDE)
-            return k->side;
-        memcpy(parent.span_id, k->parent, sizeof parent.span_id);
-        k = find_kin(f, &parent);
-    }
-    return NO_SIDE;
+    memcpy(parent.span_id, k->parent, sizeof parent.span_id);
+    return find_kin(f, &parent);
+}
+
+/* Finds the side of a span: that of the nearest span above it whose side is known. Every span on the way gets the same
+ * one, so that each is passed once, however long the chains are. A circle has no side. */
+static void find_side(const struct family *f, struct kin *k)
+{
+    uint8_t side = NO_ANCESTOR;
+    struct kin *p = k;
+
+    for (; p && p->side == NO_SIDE; p = parent_of(f, p))
+        p->side = ON_PATH;
+    if (p && p->side != ON_PATH)
+        side = p->side;
+    for (p = k; p && p->side == ON_PATH; p = parent_of(f, p))
+        p->side = side;
 }
 
 static int index_picks(struct family *f, int64_t *ret_from, int64_t *ret_to)
@@ -150,18 +162,20 @@ static int add_family(struct family *f)
     for (uint32_t i = 0; i < own; i++) {
         struct kin *k = find_kin(f, &f->p->v[i].link);
 
-        if (k)
+        if (k) {
             k->side = f->p->v[i].side;
+            k->picked = true;
+        }
     }
     for (uint32_t i = 0; r == 0 && i < f->n; i++) {
         struct kin *k = &f->v[i];
-        bool known = k->side != NO_SIDE;
 
-        if (known)
+        if (k->picked)
             continue;
-        k->side = side_of(f, k);
-        if (k->side != NO_SIDE)
-            r = array_push(f->p->v, f->p->n, f->p->cap, 8 * SPAN_PICKS_MAX,
+        if (k->side == NO_SIDE)
+            find_side(f, k);
+        if (k->side < NO_SIDE)
+            r = array_push(f->p->v, f->p->n, f->p->cap, FAMILY_MAX,
                            (struct span_pick){k->link, k->start, k->duration, k->side});
     }
     return r;

@@ -10,28 +10,46 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-enum { NAMES_MAX = 100000, DURATIONS_MAX = 16 << 20 };
+/* Names beyond NAMES_MAX count as one. Of a name with more spans than DURATIONS_MAX, every second duration is dropped,
+ * then every second of those that follow, and so on: the percentiles of 32,768 evenly taken durations are close. */
+enum { NAMES_MAX = 20000, DURATIONS_MAX = 1 << 16 };
+#define OTHER_NAMES "(other names)"
 
 /* --- names --- */
 
 struct listing_names {
     struct span_names *out;
     struct map map;
-    size_t n; /* durations in total */
 };
 
 static struct span_name_row *find_name(struct listing_names *l, const struct span_row *s)
 {
     struct span_names *o = l->out;
-    uint64_t h = hash64_str(s->name) ^ hash64_u64(hash64_str(s->service));
+    struct str name = s->name, service = s->service;
+    uint64_t h = hash64_str(name) ^ hash64_u64(hash64_str(service));
 
     for (struct map_pos p = map_find(&l->map, h); p.index != MAP_NONE; p = map_next(&l->map, p))
-        if (str_eq(o->v[p.index].name, s->name) && str_eq(o->v[p.index].service, s->service))
+        if (str_eq(o->v[p.index].name, name) && str_eq(o->v[p.index].service, service))
             return &o->v[p.index];
-    if (array_push(o->v, o->n, o->cap, NAMES_MAX,
-                   (struct span_name_row){arena_str(&o->arena, s->name), arena_str(&o->arena, s->service)}) < 0)
+    if (o->n > NAMES_MAX)
+        return &o->v[NAMES_MAX];
+    if (o->n == NAMES_MAX) {
+        name = STR(OTHER_NAMES);
+        service = (struct str){0};
+    }
+    if (array_push(o->v, o->n, o->cap, NAMES_MAX + 1,
+                   (struct span_name_row){
+                       .name = arena_str(&o->arena, name), .service = arena_str(&o->arena, service), .one_in = 1}) < 0)
         return NULL;
     return map_insert(&l->map, h, o->n - 1) < 0 ? NULL : &o->v[o->n - 1];
+}
+
+static void thin_out(struct span_name_row *row)
+{
+    for (size_t i = 0; i < row->n / 2; i++)
+        row->durations[i] = row->durations[2 * i];
+    row->n /= 2;
+    row->one_in *= 2;
 }
 
 static int add_name(void *ctx, const struct span_row *s)
@@ -40,12 +58,15 @@ static int add_name(void *ctx, const struct span_row *s)
     struct span_name_row *row = find_name(l, s);
 
     if (!row)
-        return l->out->n >= NAMES_MAX ? -E2BIG : -ENOMEM;
-    if (++l->n > DURATIONS_MAX)
-        return -E2BIG;
+        return -ENOMEM;
     row->count++;
     row->errors += s->status == SPAN_ERROR;
     row->total = wrap_add(row->total, s->duration);
+    row->max = MAX(row->max, s->duration);
+    if (row->n == DURATIONS_MAX)
+        thin_out(row);
+    if ((row->count - 1) % row->one_in)
+        return 0;
     return array_push(row->durations, row->n, row->cap, DURATIONS_MAX, s->duration);
 }
 
@@ -84,8 +105,6 @@ int span_names_list(struct span_index *x, const struct span_filter *f, struct sp
     map_done(&l.map);
     if (r == 0 && ret->arena.failed)
         r = -ENOMEM;
-    if (r == -E2BIG)
-        r = err_set(e, r, "too many spans: use a shorter time range or select one service");
     if (r < 0) {
         span_names_done(ret);
         return r;
@@ -97,7 +116,6 @@ int span_names_list(struct span_index *x, const struct span_filter *f, struct sp
         row->p50 = percentile(row, 0.5);
         row->p95 = percentile(row, 0.95);
         row->p99 = percentile(row, 0.99);
-        row->max = row->durations[row->n - 1];
     }
     if (ret->n)
         qsort(ret->v, ret->n, sizeof *ret->v, most_time_first);
@@ -168,9 +186,9 @@ static void set_bounds(struct heating *x)
     for (uint32_t i = 0; i <= h->n_rows; i++) {
         int64_t v = clamp_double(low * pow(ratio, (double) i / h->n_rows));
 
-        h->bounds[i] = i ? MAX(v, h->bounds[i - 1] + 1) : x->low;
+        h->bounds[i] = i ? MAX(v, MIN(h->bounds[i - 1], INT64_MAX - 1) + 1) : x->low;
     }
-    h->bounds[h->n_rows] = MAX(h->bounds[h->n_rows], x->high + 1);
+    h->bounds[h->n_rows] = MAX(h->bounds[h->n_rows], MIN(x->high, INT64_MAX - 1) + 1);
 }
 
 int span_heatmap_fill(struct span_index *x, const struct span_filter *f, struct span_heatmap *h, struct err *e)

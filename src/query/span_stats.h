@@ -11,8 +11,9 @@ struct span_name_row {
     uint64_t count, errors;
     int64_t p50, p95, p99, max, total; /* ns; a percentile is the smallest duration that so many spans do not exceed */
     /* private */
-    int64_t *durations;
+    int64_t *durations; /* one in one_in of them */
     size_t n, cap;
+    uint64_t one_in;
 };
 
 struct span_names {
@@ -23,7 +24,8 @@ struct span_names {
     struct arena arena;
 };
 
-/* -E2BIG for too many spans. */
+/* Of very many names, the last row stands for all others ("(other names)"); of very many spans, percentiles are those of
+ * an even selection. */
 int span_names_list(struct span_index *x, const struct span_filter *f, struct span_names *ret, struct err *e);
 void span_names_done(struct span_names *l);
 

@@ -364,8 +364,8 @@ void serve_stop(struct serve *s)
     alerts_free(s->alerts);
     serve_names_stop(&s->names);
     tenant_files_free(s->files);
+    serve_traces_stop(&s->traces); /* it asks the store how right the clock is */
     store_close(s->store);
-    serve_traces_stop(&s->traces);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);
     local_owner_free(s->owners);
@@ -499,7 +499,10 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
     if (r == 0)
         r = start_store(s, e);
     if (r == 0)
-        r = serve_traces_start(&s->traces, &s->config, serve_store_in_dir(&s->config) ? s->reached_store : NULL, e);
+        r = serve_traces_start(&s->traces, &s->config,
+                               &(struct serve_traces_place){serve_store_in_dir(&s->config) ? s->reached_store : NULL,
+                                                            s->store, s->memory_limit},
+                               e);
     if (r == 0)
         r = start_names(s, e);
     if (r == 0)

@@ -2,11 +2,15 @@
 /* Joins the span index with the server: its settings, its sink, its metrics. See serve_traces.h. */
 #include "serve/serve_traces.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 #include "pipeline/delivery/blob.h"
 #include "server/serve_config.h"
 #include "span/span_index.h"
+#include "store/store.h"
+
+enum { QUEUE_MAX = 64 << 20 };
 
 static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
@@ -19,24 +23,43 @@ static void consume(struct sink *s, struct payload data, const struct sink_conte
                           ack);
 }
 
-static struct span_index_config config_of(const struct serve_config *c)
+/* Spans in memory count towards limits.memory as the store's data does. */
+static struct span_index_config config_of(const struct serve_traces *t, const struct serve_config *c)
 {
-    return (struct span_index_config){
-        .size = (uint64_t) c->traces.size, .keep = c->retention.keep, .async = c->store.async};
+    return (struct span_index_config){.size = t->in_memory ? MIN((uint64_t) c->traces.size, (uint64_t) t->memory / 8)
+                                                           : (uint64_t) c->traces.size,
+                                      .keep = c->retention.keep,
+                                      .async = c->store.async,
+                                      .read_only = c->role == ROLE_QUERY && !t->in_memory,
+                                      .queue = MIN((size_t) QUEUE_MAX, t->memory / 16)};
 }
 
-int serve_traces_start(struct serve_traces *t, const struct serve_config *c, const char *dir, struct err *e)
+static int64_t clock_ahead(void *ctx)
 {
-    struct span_index_config config = config_of(c);
+    struct store *s = ctx;
+    struct store_stats st;
+
+    s->ops->stats(s, &st);
+    return st.clock_ahead_ns;
+}
+
+int serve_traces_start(struct serve_traces *t, const struct serve_config *c, const struct serve_traces_place *place,
+                       struct err *e)
+{
+    struct span_index_config config;
     char path[4096];
 
     t->sink.consume = consume;
+    t->in_memory = !place->dir;
+    t->memory = place->memory;
     if (!c->traces.enabled)
         return 0;
-    if (dir) {
-        snprintf(path, sizeof path, "%s/spans", dir);
-        config.dir = path;
-    }
+    config = config_of(t, c);
+    if (place->dir && snprintf(path, sizeof path, "%s/spans", place->dir) >= (int) sizeof path)
+        return err_set(e, -ENAMETOOLONG, "'%s': the path is too long", place->dir);
+    config.dir = place->dir ? path : NULL;
+    config.ahead = clock_ahead;
+    config.ahead_ctx = place->store;
     return span_index_open(&config, &t->index, e);
 }
 
@@ -53,7 +76,7 @@ struct sink *serve_traces_sink(struct serve_traces *t)
 
 void serve_traces_reload(struct serve_traces *t, const struct serve_config *c)
 {
-    struct span_index_config config = config_of(c);
+    struct span_index_config config = config_of(t, c);
 
     if (t->index)
         span_index_set_retention(t->index, &config);
@@ -75,6 +98,7 @@ void serve_traces_metrics(const struct serve_traces *t, struct buf *out)
     put(out, "wick_spans_duplicates_total", "counter", "Spans that were sent again.", s.duplicates);
     put(out, "wick_spans_refused_total", "counter", "Spans without IDs or times.", s.refused);
     put(out, "wick_spans_bytes", "gauge", "Size of the span index.", s.bytes);
+    put(out, "wick_spans_queued_bytes", "gauge", "Spans that wait to be written.", s.queued);
     put(out, "wick_spans_dropped_bytes_total", "counter", "Bytes of spans deleted over the limits of size and age.",
         s.dropped);
     put(out, "wick_spans_damaged_total", "counter", "Blocks of the span index that could not be read.",

@@ -10,14 +10,24 @@
 
 struct serve_config;
 struct span_index;
+struct store;
 
 struct serve_traces {
     struct sink sink;         /* takes blobs of traces; the tenant is that of the context */
     struct span_index *index; /* NULL: traces are not kept */
+    bool in_memory;
+    size_t memory; /* limits.memory, resolved */
 };
 
-/* dir: that of the store; NULL: spans are kept in memory. */
-int serve_traces_start(struct serve_traces *t, const struct serve_config *c, const char *dir, struct err *e);
+struct serve_traces_place {
+    const char *dir;     /* that of the store; NULL: spans are kept in memory */
+    struct store *store; /* its retention knows how far the wall clock is ahead */
+    size_t memory;
+};
+
+/* The store must be closed after serve_traces_stop(). */
+int serve_traces_start(struct serve_traces *t, const struct serve_config *c, const struct serve_traces_place *place,
+                       struct err *e);
 /* Completes every ack. */
 void serve_traces_stop(struct serve_traces *t);
 /* Where requests of traces go; NULL if they are not kept. */

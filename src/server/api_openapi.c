@@ -194,7 +194,7 @@ static const struct {
     {"post",
      "/api/v1/delete",
      "delete",
-     "deletes what a selector matches in a time range; requires an admin token",
+     "deletes what a selector matches in a time range: profiles of its type; without a type profiles of every type and spans; the type spans: spans alone; requires an admin token",
      {"query", "from", "to"},
      "application/json",
      "{\"type\":\"object\"}"},

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "query/answer.h"
+#include "query/query_delete.h"
 #include "query/tree_form.h"
 #include "server/api.h"
 #include "server/front.h"
@@ -86,8 +87,10 @@ static int run_delete(struct call *c, struct err *e)
     if (!p.query.n || !p.from.n || !p.to.n)
         return err_set(e, -EINVAL, "query, from and to are all required");
     r = query_compile(&p, &q, e);
+    if (r == 0 && q->any_type) /* not only the default type */
+        q->selectors[0].type = (struct str){0};
     if (r == 0)
-        r = s->ops->delete (s, q->q.tenant, &q->q.columns[0], e);
+        r = query_delete(s, front_options(c->front)->spans, q->q.tenant, &q->q.columns[0], e);
     if (r == 0)
         buf_puts(&c->out, "{\"deleted\":true}\n");
     return r;

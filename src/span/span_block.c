@@ -8,8 +8,6 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-#define MAGIC 0x31425357u /* "WSB1" */
-
 const char *const span_kind_names[SPAN_KINDS] = {"unspecified", "internal", "server", "client", "producer", "consumer"};
 const char *const span_status_names[SPAN_STATUSES] = {"unset", "ok", "error"};
 
@@ -89,7 +87,7 @@ static void end_block(struct span_writer *w)
 
     if (!w->n_rows || w->err)
         return;
-    put_u32(&w->out, MAGIC);
+    buf_puts(&w->out, SPAN_BLOCK_MAGIC);
     put_u32(&w->out, 0);
     put_u32(&w->out, (uint32_t) payload);
     put_u32(&w->out, w->n_rows);
@@ -161,7 +159,7 @@ int span_head_read(const void *p, struct span_head *ret)
         .received = (int64_t) load_u64(b + 40),
     };
 
-    if (load_u32(b) != MAGIC || h.payload > SPAN_BLOCK_MAX ||
+    if (memcmp(b, SPAN_BLOCK_MAGIC, 4) != 0 || h.payload > SPAN_BLOCK_MAX ||
         (uint64_t) h.n_rows * SPAN_BLOCK_ROW + (uint64_t) h.n_senders * 12 + (uint64_t) h.n_strings * 4 > h.payload)
         return -EBADMSG;
     *ret = h;

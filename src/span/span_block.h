@@ -22,6 +22,8 @@
 #include "base/map.h"
 #include "model/batch.h"
 
+#define SPAN_BLOCK_MAGIC "WSB1"
+
 enum {
     SPAN_BLOCK_HEADER = 64,
     SPAN_BLOCK_ROW = 64,

@@ -13,7 +13,13 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
-enum { WINDOW = 256 << 10, FILES_MAX = 1 << 20, PATH_SIZE = SPAN_DIR_SIZE + 32 };
+enum {
+    WINDOW = 256 << 10,
+    FILES_MAX = 1 << 20,
+    PATH_SIZE = SPAN_DIR_SIZE + 32,
+    RESYNC_TRIES = 256,
+    NUMBER_TRIES = 1000
+};
 
 static void path_of(const char *dir, uint64_t number, char *ret)
 {
@@ -25,6 +31,7 @@ static void path_of(const char *dir, uint64_t number, char *ret)
 int span_reader_open(struct span_reader *r, const char *dir, const struct span_file *x)
 {
     char path[PATH_SIZE];
+    struct stat st;
 
     *r = (struct span_reader){.fd = -1, .size = x->size};
     if (x->fd >= 0) {
@@ -33,7 +40,12 @@ int span_reader_open(struct span_reader *r, const char *dir, const struct span_f
     }
     path_of(dir, x->number, path);
     r->fd = fd_open(AT_FDCWD, path, O_RDONLY | O_NOFOLLOW, 0);
-    return MIN(r->fd, 0);
+    if (r->fd < 0)
+        return r->fd;
+    if (fstat(r->fd, &st) < 0)
+        return -errno;
+    r->size = MIN(r->size, (uint64_t) st.st_size); /* a deletion may have replaced it since */
+    return 0;
 }
 
 void span_reader_done(struct span_reader *r)
@@ -96,8 +108,62 @@ int span_reader_block(struct span_reader *r)
     if (!p)
         return rc;
     rc = span_block_read(&r->block, p, SPAN_BLOCK_HEADER + (size_t) h.payload);
-    span_reader_skip(r, &h);
+    if (rc == 0)
+        span_reader_skip(r, &h);
     return rc;
+}
+
+/* Whether a whole block begins at this place: 1, 0, or an error. The reader stays there if so. */
+static int is_whole(struct span_reader *r, uint64_t at)
+{
+    struct span_head h;
+    const char *p;
+    int rc;
+
+    r->at = at;
+    rc = span_reader_head(r, &h);
+    if (rc != 1)
+        return rc == -EBADMSG ? 0 : rc;
+    p = bytes_at(r, SPAN_BLOCK_HEADER + (size_t) h.payload, &rc);
+    if (!p)
+        return rc;
+    rc = span_block_read(&r->block, p, SPAN_BLOCK_HEADER + (size_t) h.payload);
+    return rc == -EBADMSG ? 0 : rc < 0 ? rc : 1;
+}
+
+int span_reader_resync(struct span_reader *r)
+{
+    uint64_t from = r->at;
+    struct span_head h;
+    int rc = span_reader_head(r, &h), tries = 0;
+
+    if (rc == 1) { /* only its content is damaged: the next one follows it */
+        rc = is_whole(r, from + SPAN_BLOCK_HEADER + h.payload);
+        if (rc != 0)
+            return rc;
+    }
+    for (uint64_t at = from + 1; at + SPAN_BLOCK_HEADER <= r->size && tries < RESYNC_TRIES;) {
+        const char *p, *hit;
+        size_t n = (size_t) MIN(r->size - at, (uint64_t) WINDOW);
+
+        r->at = at;
+        p = bytes_at(r, n, &rc);
+        if (!p)
+            return rc;
+        hit = memmem(p, n, SPAN_BLOCK_MAGIC, 4);
+        if (!hit) {
+            at += MAX(n, (size_t) 4) - 3; /* it may lie across two windows */
+            continue;
+        }
+        at += (uint64_t) (hit - p);
+        tries++;
+        rc = is_whole(r, at);
+        if (rc != 0)
+            return rc;
+        at++;
+    }
+    r->at = r->size;
+    return 0;
 }
 
 /* --- opening --- */
@@ -110,34 +176,37 @@ static void note_head(struct span_file *x, const struct span_head *h, bool first
     x->received_last = h->received;
 }
 
-/* Finds out how many bytes of a file are whole blocks. The newest is read with its checksums: a crash may have left
- * anything at its end. */
-static int scan_file(const char *dir, struct span_file *x, bool newest)
+/* Finds out up to where a file has whole blocks. The newest is read with its checksums: a crash may have left anything
+ * at its end. Damage before a whole block is passed over, here and by every reader, and counted. */
+static int scan_file(const char *dir, struct span_file *x, bool newest, struct span_found *found)
 {
     struct span_reader r;
     struct span_head h;
     bool first = true;
+    uint64_t end = 0;
     int rc = span_reader_open(&r, dir, x);
 
-    while (rc >= 0 && (rc = span_reader_head(&r, &h)) == 1) {
-        uint64_t at = r.at;
-
-        rc = 0;
-        if (newest)
+    while (rc >= 0 && (rc = span_reader_head(&r, &h)) != 0) {
+        if (rc == 1 && newest)
             rc = span_reader_block(&r);
-        else
+        else if (rc == 1) {
             span_reader_skip(&r, &h);
-        if (rc == -EBADMSG) {
-            r.at = at;
-            break;
+            rc = 0;
         }
-        if (rc == 0)
+        if (rc == -EBADMSG) {
+            rc = span_reader_resync(&r);
+            found->damaged += rc == 1;
+            continue;
+        }
+        if (rc == 0) {
             note_head(x, &h, first);
-        first = false;
+            first = false;
+            end = r.at;
+        }
     }
-    x->size = r.at;
+    x->size = end;
     span_reader_done(&r);
-    return rc == -EBADMSG || rc == -ENODATA ? 0 : rc;
+    return rc;
 }
 
 static int by_number(const void *a, const void *b)
@@ -202,7 +271,7 @@ int span_files_open(struct span_files *f, const char *dir, bool read_only, struc
         uint64_t size = f->v[i].size;
 
         f->newest = f->v[i].number;
-        r = scan_file(dir, &f->v[i], newest);
+        r = scan_file(dir, &f->v[i], newest, found);
         f->bytes += f->v[i].size;
         if (r < 0 || f->v[i].size == size)
             continue;
@@ -224,10 +293,39 @@ void span_files_done(struct span_files *f)
 
 /* --- writing --- */
 
+/* The names in a directory must survive a crash, too. */
+int span_sync_dir(const char *dir)
+{
+    int fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0), r;
+
+    if (fd < 0)
+        return fd;
+    r = fd_sync(fd);
+    fd_close(fd);
+    return r;
+}
+
+int span_make_dir(const char *dir)
+{
+    char parent[SPAN_DIR_SIZE];
+    char *slash;
+    int r;
+
+    if (access(dir, F_OK) == 0)
+        return 0;
+    snprintf(parent, sizeof parent, "%s", dir);
+    slash = strrchr(parent, '/');
+    r = fd_mkdir_all(dir, 0700);
+    if (r < 0 || !slash)
+        return r;
+    slash[slash == parent] = 0;
+    return span_sync_dir(parent);
+}
+
 static int begin_file(struct span_files *f, struct span_file *x, int *ret_fd, struct err *e)
 {
     char path[PATH_SIZE];
-    int fd, r;
+    int r;
 
     *x = (struct span_file){.number = f->newest + 1, .fd = -1};
     if (!f->dir[0]) {
@@ -235,17 +333,24 @@ static int begin_file(struct span_files *f, struct span_file *x, int *ret_fd, st
         *ret_fd = x->fd < 0 ? -1 : x->fd;
         return x->fd < 0 ? err_set(e, -errno, "cannot create a memory file: %m") : 0;
     }
-    r = fd_mkdir_all(f->dir, 0700);
+    r = span_make_dir(f->dir);
     if (r < 0)
         return err_set(e, r, "cannot create '%s': %m", f->dir);
-    path_of(f->dir, x->number, path);
-    *ret_fd = fd_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+    for (int i = 0; i < NUMBER_TRIES; i++) { /* a file that could not be deleted after an error may be there */
+        path_of(f->dir, x->number, path);
+        *ret_fd = fd_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+        if (*ret_fd != -EEXIST)
+            break;
+        x->number++;
+    }
     if (*ret_fd < 0)
         return err_set(e, *ret_fd, "cannot create '%s': %m", path);
-    fd = fd_open(AT_FDCWD, f->dir, O_RDONLY | O_DIRECTORY, 0); /* its name must survive a crash, too */
-    if (fd >= 0)
-        fd_sync(fd);
-    fd_close(fd);
+    r = span_sync_dir(f->dir);
+    if (r < 0) {
+        fd_close(*ret_fd);
+        fd_unlink(AT_FDCWD, path);
+        return err_set(e, r, "cannot sync '%s': %m", f->dir);
+    }
     return 0;
 }
 
@@ -262,7 +367,7 @@ static int open_newest(const struct span_files *f, const struct span_file *x, in
     return *ret_fd < 0 ? err_set(e, *ret_fd, "cannot open '%s': %m", path) : 0;
 }
 
-static int note_blocks(struct span_file *x, struct str blocks)
+int span_file_note(struct span_file *x, struct str blocks)
 {
     while (blocks.n) {
         struct span_head h;
@@ -300,7 +405,7 @@ int span_files_append(struct span_files *f, struct str blocks, const struct span
     if (r == 0 && l->sync && f->dir[0])
         r = fd_datasync(fd);
     if (r == 0)
-        r = note_blocks(&x, blocks);
+        r = span_file_note(&x, blocks);
     if (r < 0) {
         fd_truncate(fd, (off_t) at);
         err_set(e, r, "cannot write spans: %m");
@@ -330,14 +435,46 @@ int span_files_publish(struct span_files *f, const struct span_file *x)
     return array_push(f->v, f->n, f->cap, FILES_MAX, *x);
 }
 
-struct span_file span_files_drop(struct span_files *f)
+struct span_file span_files_drop(struct span_files *f, uint32_t i)
 {
-    struct span_file x = f->v[0];
+    struct span_file x = f->v[i];
 
-    memmove(f->v, f->v + 1, (f->n - 1) * sizeof *f->v);
+    memmove(f->v + i, f->v + i + 1, (f->n - i - 1) * sizeof *f->v);
     f->n--;
     f->bytes -= x.size;
     return x;
+}
+
+int span_files_create(const struct span_files *f, const struct span_file *x, int *ret_fd)
+{
+    char path[PATH_SIZE + 8];
+
+    if (!f->dir[0]) {
+        *ret_fd = memfd_create("spans", MFD_CLOEXEC);
+        return *ret_fd < 0 ? -errno : 0;
+    }
+    path_of(f->dir, x->number, path);
+    snprintf(path + strlen(path), sizeof path - strlen(path), ".new");
+    *ret_fd = fd_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW, 0600);
+    return MIN(*ret_fd, 0);
+}
+
+int span_files_replace(const struct span_files *f, const struct span_file *x, int fd, bool keep)
+{
+    char path[PATH_SIZE], new_path[PATH_SIZE + 8];
+    int r = 0;
+
+    if (!f->dir[0])
+        return 0;
+    path_of(f->dir, x->number, path);
+    snprintf(new_path, sizeof new_path, "%s.new", path);
+    if (keep)
+        r = fd_datasync(fd);
+    if (keep && r == 0)
+        r = fd_rename(AT_FDCWD, new_path, AT_FDCWD, path);
+    if (!keep || r < 0)
+        fd_unlink(AT_FDCWD, new_path);
+    return r;
 }
 
 void span_files_delete(const struct span_files *f, const struct span_file *x)

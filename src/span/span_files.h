@@ -6,6 +6,8 @@
 #ifndef SPAN_SPAN_FILES_H
 #define SPAN_SPAN_FILES_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
 #include "span/span_block.h"
 
@@ -48,9 +50,20 @@ int span_files_append(struct span_files *f, struct str blocks, const struct span
                       struct err *e);
 /* Makes an appended file visible: adds it, or replaces the newest. */
 int span_files_publish(struct span_files *f, const struct span_file *x);
-/* Takes the oldest file out of the list (n > 0); the caller deletes it with span_files_delete(). */
-struct span_file span_files_drop(struct span_files *f);
+/* Takes file i < n out of the list; the caller deletes it with span_files_delete(). */
+struct span_file span_files_drop(struct span_files *f, uint32_t i);
 void span_files_delete(const struct span_files *f, const struct span_file *x);
+
+/* Adds blocks to the sizes and times of a file. -EBADMSG if they are none. */
+int span_file_note(struct span_file *x, struct str blocks);
+/* Creates a directory, with its parents, if it does not exist; its name survives a crash. */
+int span_make_dir(const char *dir);
+int span_sync_dir(const char *dir); /* makes the names in it survive a crash */
+
+/* Replacing a file: creates the new one beside it; syncs it and puts it into the place of the old one (the caller syncs
+ * the directory), or with keep false removes it. A file in memory is replaced by the caller. */
+int span_files_create(const struct span_files *f, const struct span_file *x, int *ret_fd);
+int span_files_replace(const struct span_files *f, const struct span_file *x, int fd, bool keep);
 
 /* --- reading --- */
 
@@ -60,7 +73,6 @@ struct span_reader {
     struct buf window; /* bytes of the file from window_at on */
     uint64_t window_at;
     struct span_block block;
-    bool damaged; /* a block could not be read: the rest of the file is skipped */
 };
 
 /* Opens a file of f as it was when it was copied. 0, or -ENOENT when it has been deleted since. */
@@ -68,8 +80,11 @@ int span_reader_open(struct span_reader *r, const char *dir, const struct span_f
 void span_reader_done(struct span_reader *r);
 /* Reads the head of the next block without its payload: 1, 0 at the end, or an error. */
 int span_reader_head(struct span_reader *r, struct span_head *ret);
-/* Reads the block whose head was read last into r->block, and advances: 0, or -EBADMSG for a damaged one. */
+/* Reads the block whose head was read last into r->block, and advances: 0, or -EBADMSG for a damaged one, without
+ * advancing. */
 int span_reader_block(struct span_reader *r);
+/* After -EBADMSG: advances to the next whole block. 1, 0 if there is none, or an error. */
+int span_reader_resync(struct span_reader *r);
 /* Advances without reading. */
 void span_reader_skip(struct span_reader *r, const struct span_head *h);
 

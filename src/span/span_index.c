@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The span index (span_index.h): tenants, the queue of requests, the thread that writes them, retention, and scans.
+ * The span index (span_index.h): tenants, the queue of requests, the thread that writes them, and retention.
  *
  * Requests are decoded and made into blocks by the caller of span_index_append(). The writer thread takes all that have
- * arrived, writes those of one tenant at once, syncs, makes them visible and completes their acks. Only this thread changes the
- * lists of files; it holds the lock while it does, and reads them without.
+ * arrived, writes those of one tenant at once, syncs, makes them visible and completes their acks. span_index_state.h
+ * says which thread may touch what.
+ *
+ * A repeated span is recognized when it arrives, when the first one may still be waiting to be written. Its request is
+ * therefore acknowledged by the writer thread, too, after everything that was queued before it; and if any write failed
+ * since it arrived, it is refused as well, and the sender tries again.
  */
 #include "span/span_index.h"
 
@@ -13,6 +17,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <time.h>
 
 #include "base/bytes.h"
@@ -22,13 +27,13 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "span/span_decode.h"
-#include "span/span_files.h"
+#include "span/span_index_state.h"
 
 enum {
     TENANTS_MAX = 10000,
-    TENANT_NAME_MAX = 200,
-    QUEUE_MAX = 64 << 20, /* bytes */
-    RECENT = 1 << 16,     /* spans that are recognized when they are sent again */
+    QUEUE_DEFAULT = 64 << 20, /* bytes; one tenant may use half of it */
+    WRITE_MAX = 8 << 20,      /* bytes that are written at once */
+    RECENT = 1 << 16,         /* spans that are recognized when they are sent again */
     SIZE_DEFAULT = 512 << 20,
     SIZE_MEMORY = 64 << 20,
     FILE_MIN = 64 << 10,
@@ -36,46 +41,26 @@ enum {
     RETAIN_SECONDS = 30,
 };
 
-struct span_tenant {
-    char *name;
-    struct span_files files;
-    struct span_tenant *next;
-};
-
 struct span_job {
     struct span_job *next;
     struct ack *ack;
     struct ack_result result; /* if it succeeds */
     struct span_tenant *tenant;
-    char *blocks;
+    char *blocks; /* NULL: all its spans were repeated */
     size_t n;
     uint32_t spans;
+    bool repeated;     /* some of its spans were */
+    uint64_t failures; /* of the index when it arrived */
 };
 
-struct span_index {
-    char dir[SPAN_DIR_SIZE - 420]; /* "": in memory; a tenant's directory is below it */
-    int64_t (*now)(void);
-    bool async, read_only;
-    double min_free;
-    pthread_t thread;
-    bool started;
-    pthread_mutex_t lock; /* everything below */
-    pthread_cond_t wake;
-    bool stop;
-    _Atomic uint64_t size;
-    _Atomic int64_t keep;
-    struct span_tenant *tenants;
-    uint32_t n_tenants;
-    struct span_job *first, **last;
-    size_t queued;
-    struct span_index_stats stats;
-    _Atomic uint64_t duplicates, refused, damaged;
-    _Atomic uint64_t *recent; /* hashes of spans, by a part of themselves */
-};
+int64_t span_index_now(struct span_index *x)
+{
+    return x->now() - atomic_load(&x->ahead_ns);
+}
 
 /* --- tenants --- */
 
-static struct span_tenant *find_tenant(struct span_index *x, const char *name)
+struct span_tenant *span_index_tenant(struct span_index *x, const char *name)
 {
     struct span_tenant *t = x->tenants;
 
@@ -126,9 +111,9 @@ static void add_tenant(struct span_index *x, struct span_tenant *t)
 /* With the lock held. NULL: no memory, or too many. */
 static struct span_tenant *tenant_of(struct span_index *x, const char *name)
 {
-    struct span_tenant *t = find_tenant(x, name);
+    struct span_tenant *t = span_index_tenant(x, name);
 
-    if (t || x->n_tenants >= TENANTS_MAX || strlen(name) > TENANT_NAME_MAX)
+    if (t || x->n_tenants >= TENANTS_MAX || strlen(name) > SPAN_TENANT_NAME_MAX)
         return t;
     t = tenant_new(x, name);
     if (t)
@@ -142,7 +127,7 @@ struct intake_of_spans {
     struct span_index *x;
     struct span_writer writer;
     uint64_t tenant; /* a number for its name */
-    uint64_t duplicates;
+    uint64_t duplicates, failures;
 };
 
 /* Whether the span was seen a short while ago. Client and server may share one span ID (Zipkin), so the kind and the
@@ -169,13 +154,14 @@ static void take_span(void *ctx, const struct span_row *s)
 }
 
 /* Spans that could not be stored are sent again and must not be taken for duplicates then. */
-static void forget_recent(struct span_index *x)
+void span_index_forget_recent(struct span_index *x)
 {
+    atomic_fetch_add(&x->failures, 1);
     for (size_t i = 0; i < RECENT; i++)
         atomic_store_explicit(&x->recent[i], 0, memory_order_relaxed);
 }
 
-/* Puts the job into the queue; false if that is full. */
+/* Puts the job into the queue; -EAGAIN if that is full. A tenant may use half of it, so that others find room. */
 static int enqueue(struct span_index *x, const char *tenant, struct span_job *j)
 {
     int r = 0;
@@ -184,10 +170,12 @@ static int enqueue(struct span_index *x, const char *tenant, struct span_job *j)
     j->tenant = tenant_of(x, tenant);
     if (!j->tenant)
         r = -ENOMEM;
-    else if (x->queued + j->n > QUEUE_MAX || x->stop)
+    else if (x->stop || (j->n && x->queued && x->queued + j->n > x->queue_max) ||
+             (j->n && j->tenant->queued && j->tenant->queued + j->n > x->queue_max / 2))
         r = -EAGAIN;
     if (r == 0) {
         x->queued += j->n;
+        j->tenant->queued += j->n;
         *x->last = j;
         x->last = &j->next;
         pthread_cond_signal(&x->wake);
@@ -211,33 +199,38 @@ static void hand_over(struct intake_of_spans *in, const char *tenant, uint64_t r
     if (refused)
         snprintf(done.message, sizeof done.message,
                  "%llu spans without a trace ID, a span ID or a start time were refused", (unsigned long long) refused);
-    if (!in->writer.n) {
+    if (!in->writer.n && !in->duplicates) {
         ack_complete(ack, &done);
         return;
     }
     j = mem_zalloc(sizeof *j);
     if (j) {
-        *j = (struct span_job){.ack = ack, .result = done, .spans = in->writer.n};
-        j->blocks = buf_take(&in->writer.out, &j->n);
+        *j = (struct span_job){.ack = ack,
+                               .result = done,
+                               .spans = in->writer.n,
+                               .repeated = in->duplicates > 0,
+                               .failures = in->failures};
+        if (in->writer.n)
+            j->blocks = buf_take(&in->writer.out, &j->n);
     }
     r = j ? enqueue(in->x, tenant, j) : -ENOMEM;
     if (r == 0)
         return;
     if (j)
         job_free(j);
-    forget_recent(in->x);
+    span_index_forget_recent(in->x);
     ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "%s",
              r == -EAGAIN ? "too many spans are waiting to be written; retry in a second" : "out of memory for spans");
 }
 
 void span_index_append(struct span_index *x, const char *tenant, struct str message, bool json, struct ack *ack)
 {
-    struct intake_of_spans in = {.x = x, .tenant = hash64_str(str_from(tenant))};
+    struct intake_of_spans in = {.x = x, .tenant = hash64_str(str_from(tenant)), .failures = atomic_load(&x->failures)};
     struct span_decoded d = {.span = take_span, .ctx = &in};
     struct err e = {0};
     int r;
 
-    span_writer_init(&in.writer, x->now(), QUEUE_MAX);
+    span_writer_init(&in.writer, x->now(), x->queue_max);
     r = json ? span_decode_json(message, &d, &e) : span_decode(message, &d, &e);
     if (r == 0)
         r = span_writer_end(&in.writer);
@@ -246,9 +239,11 @@ void span_index_append(struct span_index *x, const char *tenant, struct str mess
     if (r == 0)
         hand_over(&in, tenant, d.refused, ack);
     else
-        forget_recent(x);
+        span_index_forget_recent(x);
     if (r == -EINVAL)
         ack_fail(ack, SINK_INVALID, 0, "%.240s", err_message(&e, r));
+    else if (r == -E2BIG || r == -EFBIG)
+        ack_fail(ack, SINK_INVALID, 0, "the spans of this request are larger than the queue: send fewer at once");
     else if (r < 0)
         ack_fail(ack, SINK_UNAVAILABLE, NS_PER_S, "out of memory for this request");
     span_writer_done(&in.writer);
@@ -271,11 +266,31 @@ static int check_space(struct span_index *x, struct err *e)
     return 0;
 }
 
-/* Writes all jobs of one tenant and takes them out of the list; puts them into *ret in any order. */
-static int write_tenant(struct span_index *x, struct span_job **list, struct span_job **ret, struct err *e)
+/* Takes jobs of the tenant of the first one out of the list, as far as they are written at once. */
+static struct span_job *take_of_tenant(struct span_job **list, struct buf *all)
 {
     struct span_tenant *t = (*list)->tenant;
-    _cleanup_(buf_done) struct buf all = BUF_INIT;
+    struct span_job *taken = NULL, **end = &taken;
+
+    for (struct span_job **p = list, *j; (j = *p);) {
+        if (j->tenant != t) {
+            p = &j->next;
+            continue;
+        }
+        if (taken && all->n + j->n > WRITE_MAX)
+            break;
+        buf_put(all, j->blocks, j->n);
+        *p = j->next;
+        j->next = NULL;
+        *end = j;
+        end = &j->next;
+    }
+    return taken;
+}
+
+/* Writes blocks of a tenant and makes them visible. */
+static int write_blocks(struct span_index *x, struct span_tenant *t, const struct buf *all, struct err *e)
+{
     int64_t keep = atomic_load(&x->keep);
     struct span_limits l = {
         .size = MIN(MAX(atomic_load(&x->size) / 32, (uint64_t) FILE_MIN), (uint64_t) FILE_MAX),
@@ -283,24 +298,13 @@ static int write_tenant(struct span_index *x, struct span_job **list, struct spa
         .sync = !x->async,
     };
     struct span_file file;
-    int r;
+    int r = buf_error(all);
 
-    *ret = NULL;
-    for (struct span_job **p = list, *j; (j = *p);) {
-        if (j->tenant != t) {
-            p = &j->next;
-            continue;
-        }
-        buf_put(&all, j->blocks, j->n);
-        *p = j->next;
-        j->next = *ret;
-        *ret = j;
-    }
-    r = buf_error(&all);
+    if (r < 0 || !all->n)
+        return r;
+    r = check_space(x, e);
     if (r == 0)
-        r = check_space(x, e);
-    if (r == 0)
-        r = span_files_append(&t->files, buf_str(&all), &l, &file, e);
+        r = span_files_append(&t->files, buf_str(all), &l, &file, e);
     if (r < 0)
         return r;
     pthread_mutex_lock(&x->lock);
@@ -311,22 +315,41 @@ static int write_tenant(struct span_index *x, struct span_job **list, struct spa
 
 static void finish_jobs(struct span_index *x, struct span_job *list, int r, const struct err *e)
 {
-    uint64_t spans = 0;
+    uint64_t failures;
 
     if (r < 0)
-        forget_recent(x);
-    for (struct span_job *j = list; j; j = j->next)
-        spans += r < 0 ? 0 : j->spans;
+        span_index_forget_recent(x);
+    failures = atomic_load(&x->failures);
     pthread_mutex_lock(&x->lock);
-    x->stats.spans += spans;
+    for (struct span_job *j = list; j; j = j->next) {
+        x->stats.spans += r < 0 ? 0 : j->spans;
+        x->queued -= j->n;
+        j->tenant->queued -= j->n;
+    }
     pthread_mutex_unlock(&x->lock);
     for (struct span_job *j = list, *next; j; j = next) {
         next = j->next;
         if (r < 0)
             ack_fail(j->ack, SINK_UNAVAILABLE, NS_PER_S, "%.240s", err_message(e, r));
+        else if (j->repeated && j->failures != failures)
+            ack_fail(j->ack, SINK_UNAVAILABLE, NS_PER_S,
+                     "spans that were sent before were not stored; send them again");
         else
             ack_complete(j->ack, &j->result);
         job_free(j);
+    }
+}
+
+static void write_jobs(struct span_index *x, struct span_job *jobs)
+{
+    while (jobs) {
+        _cleanup_(buf_done) struct buf all = BUF_INIT;
+        struct span_tenant *t = jobs->tenant;
+        struct span_job *taken = take_of_tenant(&jobs, &all);
+        struct err e = {0};
+        int r = write_blocks(x, t, &all, &e);
+
+        finish_jobs(x, taken, r, &e);
     }
 }
 
@@ -337,9 +360,10 @@ static void finish_jobs(struct span_index *x, struct span_job *list, int r, cons
 static bool pick_file(struct span_index *x, struct span_tenant **ret_tenant, struct span_file *ret)
 {
     struct span_tenant *largest = NULL, *old = NULL;
-    int64_t keep = atomic_load(&x->keep), limit = keep > 0 ? x->now() - keep : INT64_MIN;
+    int64_t keep = atomic_load(&x->keep), limit = keep > 0 ? span_index_now(x) - keep : INT64_MIN;
     uint64_t bytes = 0;
 
+    pthread_mutex_lock(&x->lock);
     for (struct span_tenant *t = x->tenants; t; t = t->next) {
         bytes += t->files.bytes;
         if (t->files.n && (!largest || t->files.bytes > largest->files.bytes))
@@ -348,13 +372,12 @@ static bool pick_file(struct span_index *x, struct span_tenant **ret_tenant, str
             old = t;
     }
     *ret_tenant = old ? old : bytes > atomic_load(&x->size) ? largest : NULL;
-    if (!*ret_tenant)
-        return false;
-    pthread_mutex_lock(&x->lock);
-    *ret = span_files_drop(&(*ret_tenant)->files);
-    x->stats.dropped += ret->size;
+    if (*ret_tenant) {
+        *ret = span_files_drop(&(*ret_tenant)->files, 0);
+        x->stats.dropped += ret->size;
+    }
     pthread_mutex_unlock(&x->lock);
-    return true;
+    return *ret_tenant;
 }
 
 static void retain(struct span_index *x)
@@ -362,42 +385,55 @@ static void retain(struct span_index *x)
     struct span_tenant *t;
     struct span_file file;
 
+    if (x->ahead)
+        atomic_store(&x->ahead_ns, x->ahead(x->ahead_ctx));
     while (pick_file(x, &t, &file))
         span_files_delete(&t->files, &file);
 }
 
+/* --- the thread --- */
+
 /* Waits for jobs, but not for ever: retention by age has to run, too. False at the end. */
-static bool take_jobs(struct span_index *x, struct span_job **ret)
+static bool take_jobs(struct span_index *x, struct span_job **ret, struct span_deletion **ret_deletions)
 {
-    struct timespec until;
+    int64_t until = clock_mono() + RETAIN_SECONDS * NS_PER_S;
+    struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
     bool more;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += RETAIN_SECONDS;
     pthread_mutex_lock(&x->lock);
-    if (!x->first && !x->stop)
-        pthread_cond_timedwait(&x->wake, &x->lock, &until);
+    if (!x->first && !x->deletions && !x->stop)
+        pthread_cond_timedwait(&x->wake, &x->lock, &t);
     *ret = x->first;
     x->first = NULL;
     x->last = &x->first;
-    x->queued = 0;
-    more = *ret || !x->stop;
+    *ret_deletions = x->deletions;
+    x->deletions = NULL;
+    more = *ret || *ret_deletions || !x->stop;
     pthread_mutex_unlock(&x->lock);
     return more;
+}
+
+static void run_deletions(struct span_index *x, struct span_deletion *list)
+{
+    for (struct span_deletion *d = list, *next; d; d = next) {
+        next = d->next;
+        span_deletion_run(x, d);
+        pthread_mutex_lock(&x->lock);
+        d->done = true; /* its owner frees it from here on */
+        pthread_cond_broadcast(&x->deleted);
+        pthread_mutex_unlock(&x->lock);
+    }
 }
 
 static void *run_writer(void *arg)
 {
     struct span_index *x = arg;
-    struct span_job *jobs, *written;
+    struct span_deletion *deletions;
+    struct span_job *jobs;
 
-    while (take_jobs(x, &jobs)) {
-        while (jobs) {
-            struct err e = {0};
-            int r = write_tenant(x, &jobs, &written, &e);
-
-            finish_jobs(x, written, r, &e);
-        }
+    while (take_jobs(x, &jobs, &deletions)) {
+        write_jobs(x, jobs);
+        run_deletions(x, deletions);
         retain(x);
     }
     return NULL;
@@ -415,11 +451,11 @@ static int find_tenants(struct span_index *x, struct span_found *found, struct e
     if (!d)
         return errno == ENOENT ? 0 : err_set(e, -errno, "cannot read '%s': %m", x->dir);
     while (r == 0 && (entry = readdir(d))) {
-        char name[TENANT_NAME_MAX + 1] = "";
+        char name[SPAN_TENANT_NAME_MAX + 1] = "";
         struct str hex = str_slice(str_from(entry->d_name), 2, SIZE_MAX);
         struct span_tenant *t;
 
-        if (strncmp(entry->d_name, "t-", 2) != 0 || hex.n > 2 * TENANT_NAME_MAX || hex_decode(hex, name) < 0 ||
+        if (strncmp(entry->d_name, "t-", 2) != 0 || hex.n > 2 * SPAN_TENANT_NAME_MAX || hex_decode(hex, name) < 0 ||
             x->n_tenants >= TENANTS_MAX)
             continue;
         t = tenant_new(x, name);
@@ -446,13 +482,30 @@ void span_index_set_retention(struct span_index *x, const struct span_index_conf
     pthread_mutex_unlock(&x->lock);
 }
 
-static int index_start(struct span_index *x, struct err *e)
+/* Two processes that append to the same files would destroy them. */
+static int lock_dir(struct span_index *x, struct err *e)
 {
-    struct span_found found = {0};
-    int r = x->dir[0] && !x->read_only ? fd_mkdir_all(x->dir, 0700) : 0;
+    char path[SPAN_DIR_SIZE + 8];
+    int r = span_make_dir(x->dir);
 
     if (r < 0)
         return err_set(e, r, "cannot create '%s': %m", x->dir);
+    snprintf(path, sizeof path, "%s/LOCK", x->dir);
+    x->lock_fd = fd_open(AT_FDCWD, path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600);
+    if (x->lock_fd < 0)
+        return err_set(e, x->lock_fd, "cannot open '%s': %m", path);
+    if (flock(x->lock_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_set(e, -EBUSY, "the span index in '%s' is in use by another process", x->dir);
+    return 0;
+}
+
+static int index_start(struct span_index *x, struct err *e)
+{
+    struct span_found found = {0};
+    int r = x->dir[0] && !x->read_only ? lock_dir(x, e) : 0;
+
+    if (r < 0)
+        return r;
     if (x->dir[0])
         r = find_tenants(x, &found, e);
     x->stats.torn = found.torn;
@@ -470,12 +523,21 @@ static int index_start(struct span_index *x, struct err *e)
 int span_index_open(const struct span_index_config *c, struct span_index **ret, struct err *e)
 {
     _cleanup_(span_index_closep) struct span_index *x = mem_zalloc(sizeof *x);
+    pthread_condattr_t attr;
     int r;
 
     if (!x)
         return -ENOMEM;
     pthread_mutex_init(&x->lock, NULL);
-    pthread_cond_init(&x->wake, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the wall clock may jump */
+    pthread_cond_init(&x->wake, &attr);
+    pthread_cond_init(&x->deleted, &attr);
+    pthread_condattr_destroy(&attr);
+    x->lock_fd = -1;
+    x->ahead = c->ahead;
+    x->ahead_ctx = c->ahead_ctx;
+    x->queue_max = c->queue ? c->queue : QUEUE_DEFAULT;
     x->last = &x->first;
     x->now = c->now ? c->now : clock_wall;
     x->async = c->async;
@@ -506,6 +568,8 @@ void span_index_close(struct span_index *x)
         tenant_free(t);
     }
     mem_free((void *) (uintptr_t) x->recent);
+    fd_close(x->lock_fd);
+    pthread_cond_destroy(&x->deleted);
     pthread_cond_destroy(&x->wake);
     pthread_mutex_destroy(&x->lock);
     mem_free(x);
@@ -516,6 +580,7 @@ void span_index_stats(struct span_index *x, struct span_index_stats *ret)
     pthread_mutex_lock(&x->lock);
     *ret = x->stats;
     ret->tenants = x->n_tenants;
+    ret->queued = x->queued;
     for (struct span_tenant *t = x->tenants; t; t = t->next) {
         ret->bytes += t->files.bytes;
         ret->files += t->files.n;
@@ -524,169 +589,4 @@ void span_index_stats(struct span_index *x, struct span_index_stats *ret)
     ret->duplicates = atomic_load(&x->duplicates);
     ret->refused = atomic_load(&x->refused);
     ret->damaged += atomic_load(&x->damaged);
-}
-
-/* --- scanning --- */
-
-/* What a filter means in one block: the numbers of the strings. */
-struct block_filter {
-    const struct span_filter *f;
-    const struct span_block *b;
-    uint32_t name;    /* UINT32_MAX: any */
-    bool *of_service; /* per sender */
-};
-
-static bool has_string(struct str wanted, struct str s)
-{
-    return !wanted.n || str_eq(wanted, s);
-}
-
-/* False if no row of the block can match. */
-static bool filter_block(struct block_filter *x)
-{
-    const struct span_filter *f = x->f;
-    bool any = false;
-
-    x->name = UINT32_MAX;
-    for (uint32_t i = 0; f->name.n && i < x->b->head.n_strings && x->name == UINT32_MAX; i++)
-        if (str_eq(x->b->strings[i], f->name))
-            x->name = i;
-    if (f->name.n && x->name == UINT32_MAX)
-        return false;
-    for (uint32_t i = 0; i < x->b->head.n_senders; i++) {
-        const uint8_t *p = x->b->senders + (size_t) i * 12;
-
-        x->of_service[i] = has_string(f->service, x->b->strings[load_u32(p)]) &&
-                           has_string(f->version, x->b->strings[load_u32(p + 4)]);
-        any |= x->of_service[i];
-    }
-    return any;
-}
-
-static bool row_matches(const struct block_filter *x, const uint8_t *p, struct span_row *s)
-{
-    const struct span_filter *f = x->f;
-    int64_t start = (int64_t) load_u64(p + 32), duration = (int64_t) load_u64(p + 40);
-
-    if (start < f->from || start >= f->to || duration < f->min_duration ||
-        (f->max_duration > 0 && duration >= f->max_duration) || !x->of_service[load_u32(p + 52)] ||
-        (x->name != UINT32_MAX && load_u32(p + 48) != x->name) || (f->of_trace && memcmp(p, f->trace_id, 16) != 0) ||
-        (f->errors && p[57] != SPAN_ERROR))
-        return false;
-    span_block_row(x->b, (uint32_t) ((size_t) (p - x->b->rows) / SPAN_BLOCK_ROW), s);
-    return !f->requests || span_is_request(s);
-}
-
-static int scan_block(const struct span_block *b, const struct span_filter *f, span_fn fn, void *ctx)
-{
-    struct block_filter x = {f, b, 0, mem_zalloc_array((size_t) b->head.n_senders + 1, sizeof(bool))};
-    struct span_row s;
-    int r = 0;
-
-    if (!x.of_service)
-        return -ENOMEM;
-    if (filter_block(&x))
-        for (uint32_t i = 0; r == 0 && i < b->head.n_rows; i++)
-            if (row_matches(&x, span_block_raw(b, i), &s))
-                r = fn(ctx, &s);
-    mem_free(x.of_service);
-    return r;
-}
-
-static int scan_span_file(struct span_index *x, struct span_reader *r, const struct span_filter *f, span_fn fn,
-                          void *ctx)
-{
-    struct span_head h;
-    int rc;
-
-    while ((rc = span_reader_head(r, &h)) == 1) {
-        if (f->cancel && atomic_load_explicit(f->cancel, memory_order_relaxed))
-            return -ECANCELED;
-        if (h.first >= f->to || h.last < f->from) {
-            span_reader_skip(r, &h);
-            continue;
-        }
-        rc = span_reader_block(r);
-        if (rc == -EBADMSG) { /* the next one may be whole: its place is known */
-            atomic_fetch_add(&x->damaged, 1);
-            continue;
-        }
-        if (rc == 0)
-            rc = scan_block(&r->block, f, fn, ctx);
-        if (rc != 0)
-            return rc;
-    }
-    if (rc == -EBADMSG)
-        atomic_fetch_add(&x->damaged, 1);
-    return rc == -EBADMSG || rc == -ENODATA ? 0 : rc;
-}
-
-/* Copies the list of files that may have spans of this time. Memory files are duplicated: they may be deleted
- * meanwhile. */
-static int copy_files(struct span_index *x, const struct span_filter *f, char *dir, struct span_file **ret,
-                      uint32_t *ret_n)
-{
-    struct span_tenant *t;
-    int r = 0;
-
-    *ret = NULL;
-    *ret_n = 0;
-    pthread_mutex_lock(&x->lock);
-    t = find_tenant(x, f->tenant);
-    if (t && t->files.n) {
-        *ret = mem_zalloc_array(t->files.n, sizeof **ret);
-        memcpy(dir, t->files.dir, SPAN_DIR_SIZE);
-        r = *ret ? 0 : -ENOMEM;
-    }
-    for (uint32_t i = 0; r == 0 && t && i < t->files.n; i++) {
-        struct span_file file = t->files.v[i];
-
-        if (file.first >= f->to || file.last < f->from)
-            continue;
-        if (file.fd >= 0)
-            file.fd = fcntl(file.fd, F_DUPFD_CLOEXEC, 0);
-        if (file.fd < 0 && !dir[0])
-            r = -errno;
-        else
-            (*ret)[(*ret_n)++] = file;
-    }
-    pthread_mutex_unlock(&x->lock);
-    return r;
-}
-
-static int scan_one(struct span_index *x, const char *dir, const struct span_file *file, const struct span_filter *f,
-                    span_fn fn, void *ctx)
-{
-    struct span_reader reader;
-    int r = span_reader_open(&reader, dir, file);
-
-    if (r == 0)
-        r = scan_span_file(x, &reader, f, fn, ctx);
-    span_reader_done(&reader);
-    return r == -ENOENT ? 0 : r; /* deleted by retention meanwhile */
-}
-
-int span_index_each(struct span_index *x, const struct span_filter *f, span_fn fn, void *ctx, struct err *e)
-{
-    struct span_file *files;
-    struct span_filter own = *f;
-    char dir[SPAN_DIR_SIZE] = "";
-    int64_t keep;
-    uint32_t n;
-    int r;
-
-    if (!x)
-        return 0;
-    keep = atomic_load(&x->keep);
-    if (keep > 0) /* files are deleted as a whole, some time after their first spans are over the limit */
-        own.from = MAX(own.from, x->now() - keep);
-    r = copy_files(x, &own, dir, &files, &n);
-    for (uint32_t i = 0; r == 0 && i < n; i++)
-        r = scan_one(x, dir, &files[i], &own, fn, ctx);
-    for (uint32_t i = 0; i < n; i++)
-        fd_close(files[i].fd);
-    mem_free(files);
-    if (r == -ECANCELED)
-        return err_set(e, r, "cancelled");
-    return r < 0 && e && !e->code ? err_set(e, r, "cannot read the span index: %m") : r;
 }

@@ -6,7 +6,8 @@
  *
  * On disk it is a directory per tenant ("t-" and the tenant's name in hex) with files of blocks (span_block.h), the
  * newest of which is appended to. An acknowledged span is on disk and in every answer that begins afterwards. What a
- * crash has left unfinished at the end of a file is cut off when the index is opened. The size of all files is limited:
+ * crash has left unfinished at the end of a file is cut off when the index is opened; a damaged block in the middle is
+ * passed over, and what follows it is read. One process at a time may write (a lock on DIR/LOCK). The size of all files is limited:
  * over the limit the oldest file of the tenant with the most bytes is deleted, so that one tenant cannot displace the
  * spans of another. Without a directory the files are in memory.
  *
@@ -19,6 +20,7 @@
 #define SPAN_SPAN_INDEX_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -34,7 +36,12 @@ struct span_index_config {
     bool async;           /* acknowledge once written, before the sync */
     bool read_only;       /* no writer; nothing is changed */
     double min_free;      /* share of the disk below which spans are refused, 0 = 0.05; negative: off */
+    size_t queue;         /* bytes that may wait to be written, 0 = 64 MiB; a tenant may use half of it */
     int64_t (*now)(void); /* NULL = clock_wall; tests replace it */
+    /* How far the wall clock is ahead of the time that retention trusts, in ns; NULL: it is right. Called by the writer
+     * thread. */
+    int64_t (*ahead)(void *ctx);
+    void *ahead_ctx;
 };
 
 int span_index_open(const struct span_index_config *c, struct span_index **ret, struct err *e);
@@ -47,9 +54,26 @@ void span_index_set_retention(struct span_index *x, const struct span_index_conf
  * or times are refused through a partial success. */
 void span_index_append(struct span_index *x, const char *tenant, struct str message, bool json, struct ack *ack);
 
+/* Which spans to delete. */
+struct span_delete {
+    int64_t from, to;                                     /* of the start: [from, to) */
+    bool (*matches)(void *ctx, const struct span_row *s); /* NULL: all. Called by the writer thread */
+    void *ctx;
+};
+/* Deletes spans, from answers and from the disk, and waits until that is done. Returns 0, or a negative errno; spans of
+ * files that were finished before a failure are gone. x may be NULL. */
+int span_index_delete(struct span_index *x, const char *tenant, const struct span_delete *what, uint64_t *ret_deleted,
+                      struct err *e);
+/* Reads every block and verifies its checksum; calls line for each problem and for a summary. x must be read-only. */
+int span_index_check(struct span_index *x, void (*line)(void *ctx, bool problem, const char *text), void *ctx,
+                     struct err *e);
+/* Copies the files of all tenants into a directory, which must not exist, synced. x must be read-only. */
+int span_index_copy(struct span_index *x, const char *dir, struct err *e);
+
 struct span_index_stats {
     uint64_t spans, duplicates, refused; /* since start */
     uint64_t bytes, files, tenants;      /* at present */
+    uint64_t queued;                     /* bytes that wait to be written */
     uint64_t dropped;                    /* bytes deleted over the limits, since start */
     uint64_t torn, damaged;              /* ends of files that were cut off; blocks that could not be read */
 };

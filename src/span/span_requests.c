@@ -3,6 +3,8 @@
  * computed from. */
 #include <errno.h>
 
+#include "base/hash.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "span/span_index.h"
 
@@ -11,17 +13,19 @@ enum { NUMBERS_MAX = 1 << 20 };
 struct counting {
     const struct span_requests_query *q;
     struct span_requests *out;
+    struct map rows; /* by version and instance */
     int64_t step;
 };
 
 static struct span_requests_row *find_row(struct counting *c, const struct span_row *s, int *ret)
 {
+    uint64_t h = hash64_str(s->version) ^ hash64_u64(hash64_str(s->instance));
     struct span_requests *o = c->out;
     struct span_requests_row *row;
 
-    for (uint32_t i = o->n; i-- > 0;)
-        if (str_eq(o->v[i].version, s->version) && str_eq(o->v[i].instance, s->instance))
-            return &o->v[i];
+    for (struct map_pos p = map_find(&c->rows, h); p.index != MAP_NONE; p = map_next(&c->rows, p))
+        if (str_eq(o->v[p.index].version, s->version) && str_eq(o->v[p.index].instance, s->instance))
+            return &o->v[p.index];
     *ret = (uint64_t) (o->n + 1) * o->n_windows > NUMBERS_MAX
                ? -E2BIG
                : array_push(
@@ -33,9 +37,9 @@ static struct span_requests_row *find_row(struct counting *c, const struct span_
     row->count = arena_zalloc_array(&o->arena, o->n_windows, sizeof *row->count);
     row->errors = arena_zalloc_array(&o->arena, o->n_windows, sizeof *row->errors);
     row->duration = arena_zalloc_array(&o->arena, o->n_windows, sizeof *row->duration);
-    if (o->arena.failed)
+    if (o->arena.failed || map_insert(&c->rows, h, o->n - 1) < 0)
         *ret = -ENOMEM;
-    return o->arena.failed ? NULL : row;
+    return *ret < 0 ? NULL : row;
 }
 
 static int count_request(void *ctx, const struct span_row *s)
@@ -63,7 +67,7 @@ int span_index_requests(struct span_index *x, const struct span_requests_query *
                             .service = q->service,
                             .requests = true,
                             .cancel = q->cancel};
-    struct counting c = {q, ret, q->step > 0 ? q->step : MAX(q->to - q->from, 1)};
+    struct counting c = {.q = q, .out = ret, .step = q->step > 0 ? q->step : MAX(q->to - q->from, 1)};
     int r;
 
     *ret = (struct span_requests){0};
@@ -74,6 +78,7 @@ int span_index_requests(struct span_index *x, const struct span_requests_query *
         return err_set(e, -E2BIG, "too many windows; use a larger step");
     ret->n_windows = (uint32_t) ((q->to - q->from - 1) / c.step + 1);
     r = span_index_each(x, &f, count_request, &c, e);
+    map_done(&c.rows);
     if (r == -E2BIG)
         r = err_set(e, r, "too many versions, instances and windows; use a shorter time range");
     if (r < 0)

@@ -100,6 +100,30 @@ static void test_default_rule(void)
     eq_int(none->n, 0);
 }
 
+/* Where clouds serve credentials is no receiver; a URL that is refused is not printed, it may contain a secret. */
+static void test_receivers(void)
+{
+    static const char *const bad[] = {"alerts:\n  webhooks: ['http://169.254.169.254/s3cret']",
+                                      "alerts:\n  webhooks: ['http://[fe80::1]:80/s3cret']",
+                                      "alerts:\n  webhooks: ['http://[::ffff:169.254.0.1]/s3cret']",
+                                      "alerts:\n  webhooks: ['ftp://a/s3cret']",
+                                      "alerts:\n  webhooks: ['http://u:s3cret@a/']",
+                                      "alerts:\n  webhooks: ['http://a:99999/s3cret']",
+                                      "alerts:\n  webhooks: ['http://a/s3cret b']"};
+    _cleanup_(alert_rules_unrefp) struct alert_rules *on =
+        must("alerts: {webhooks: 'http://169.254.1.1/', allow_link_local: true}");
+
+    ok(on && on->n_targets == 1);
+    for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+        struct err e = {0};
+        struct alert_rules *x = rules_of(bad[i], &e);
+
+        if (x || strstr(e.message, "s3cret") || !strstr(e.message, "a.yaml:2:"))
+            tap_fail("%s: %s", bad[i], x ? "accepted" : e.message);
+        alert_rules_unref(x);
+    }
+}
+
 static void test_limits(void)
 {
     static const struct {
@@ -248,6 +272,69 @@ static void test_unknown_stays(void)
     alert_states_done(&s);
 }
 
+/* A service that could not be evaluated keeps its alerts; those of others are judged. */
+static void test_skipped_service(void)
+{
+    _cleanup_(alert_rules_unrefp) struct alert_rules *x = must(one_rule);
+    struct alert_finding skipped = {.service = STR("s"), .as_before = true, .of_service = true},
+                         other = {.service = STR("t"), .function = STR("b"), .summary = STR("x"), .link = STR("l")};
+    struct alert_states s = {0};
+
+    at(&s, x, 0, "a");
+    eq_int(alert_states_apply(&s, x, 0, &other, 1, T0 + MINUTE), 2); /* a is gone, b is new */
+    at(&s, x, 2, "a");
+    at(&s, x, 7, "a");
+    is_in(&s, 'a', ALERT_FIRING, 7);
+    eq_int(alert_states_apply(&s, x, 0, &skipped, 1, T0 + 90 * MINUTE), 0);
+    is_in(&s, 'a', ALERT_FIRING, 7);
+    eq_int(s.n, 1);
+    alert_states_done(&s);
+}
+
+/* One tenant cannot use up the room of another. */
+static void test_room_of_tenant(void)
+{
+    enum { N = ALERTS_OF_TENANT_MAX + 500 };
+    _cleanup_(alert_rules_unrefp) struct alert_rules *x =
+        must("alerts: {rules: [{name: a, type: threshold, over: 1, for: 0s, tenant: loud}, "
+             "{name: a, type: threshold, over: 1, for: 0s, tenant: quiet}]}");
+    struct alert_finding *v = mem_zalloc_array(N, sizeof *v);
+    char(*names)[8] = mem_zalloc_array(N, sizeof *names);
+    struct alert_states s = {0};
+
+    for (uint32_t i = 0; i < N; i++) {
+        snprintf(names[i], sizeof *names, "f%u", i);
+        v[i] = (struct alert_finding){.service = STR("s"), .function = str_from(names[i])};
+    }
+    eq_int(alert_states_apply(&s, x, 0, v, N, T0), ALERTS_OF_TENANT_MAX);
+    eq_int(s.dropped, 500);
+    eq_int(alert_states_apply(&s, x, 0, v, N, T0 + MINUTE), 0);
+    eq_int(alert_states_apply(&s, x, 1, v, 10, T0), 10);
+    alert_states_done(&s);
+    mem_free(names);
+    mem_free(v);
+}
+
+/* The clock is set back by a day: alerts fire and are forgotten as if it had not been. */
+static void test_clock_back(void)
+{
+    _cleanup_(alert_rules_unrefp) struct alert_rules *x = must(one_rule);
+    struct alert_states s = {0};
+    const int64_t back = -24 * 60;
+
+    at(&s, x, 0, "a");
+    at(&s, x, back, "a");
+    alert_states_sweep(&s, &(struct alert_sweep){.now = T0 + back * MINUTE});
+    at(&s, x, back + 5, "a");
+    is_in(&s, 'a', ALERT_FIRING, back + 5);
+    at(&s, x, back + 10, "");
+    alert_states_sweep(&s, &(struct alert_sweep){.now = T0 + (back + 10) * MINUTE});
+    is_in(&s, 'a', ALERT_RESOLVED, back + 10);
+    alert_states_sweep(&s, &(struct alert_sweep){.now = T0 + (back + 30) * MINUTE});
+    eq_int(s.n, 0);
+    alert_states_done(&s);
+}
+
 static void test_break(void)
 {
     _cleanup_(alert_rules_unrefp) struct alert_rules *x = must(one_rule);
@@ -369,12 +456,16 @@ int main(void)
 {
     tap_run(test_rules);
     tap_run(test_default_rule);
+    tap_run(test_receivers);
     tap_run(test_limits);
     tap_run(test_durations);
     tap_torture(torture_rules);
     tap_run(test_stages);
     tap_run(test_unknown_stays);
     tap_run(test_break);
+    tap_run(test_skipped_service);
+    tap_run(test_room_of_tenant);
+    tap_run(test_clock_back);
     tap_run(test_sweep);
     tap_run(test_file);
     tap_run(test_bad_file);

@@ -2,6 +2,7 @@
 /* Parts of the pipeline that need no network: opaque requests, conditions, differences, batching, discovery, fan-out. */
 #include "base/clock.h"
 #include "model/builder.h"
+#include "net/address.h"
 #include "pipeline/delivery/batcher.h"
 #include "pipeline/delivery/blob.h"
 #include "pipeline/exporters/otlp_client.h"
@@ -207,10 +208,11 @@ static void test_discovery(void)
     eq_str(str_from(l->v[2].url), STR("http://[::1]:80"));
     ok(scrape_parse_pods(l, STR("{\"items\": [{]"), "x", &e) < 0);
     scrape_list_free(l);
-    ok(scrape_is_link_local("169.254.169.254:80") && scrape_is_link_local("[fe80::1]:80") &&
-       scrape_is_link_local("fe80::1"));
-    ok(!scrape_is_link_local("127.0.0.1:80") && !scrape_is_link_local("[::1]:80") &&
-       !scrape_is_link_local("example.org"));
+    ok(address_is_link_local("169.254.169.254:80") && address_is_link_local("[fe80::1]:80") &&
+       address_is_link_local("fe80::1") && address_is_link_local("::ffff:169.254.169.254") &&
+       address_is_link_local("169.254.169.254") && address_is_link_local("[::ffff:169.254.1.1]:80"));
+    ok(!address_is_link_local("127.0.0.1:80") && !address_is_link_local("[::1]:80") &&
+       !address_is_link_local("example.org"));
 }
 
 struct test_sink {

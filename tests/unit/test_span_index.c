@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The span index: blocks, decoding, files that survive damage and restart, limits of size and age, tenants, counting. */
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,10 +8,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/wire.h"
+#include "made_spans.h"
 #include "span/span_decode.h"
 #include "span/span_files.h"
-#include "span/span_index.h"
 #include "tap.h"
 
 static char dir[64];
@@ -21,102 +19,6 @@ static _Atomic int64_t wall = 1700000000ll * NS_PER_S;
 static int64_t now(void)
 {
     return wall;
-}
-
-/* --- requests --- */
-
-struct made_span {
-    uint8_t trace, span, parent;
-    const char *name;
-    int64_t start, duration;
-    int kind, status;
-};
-
-static void put_attribute(struct buf *b, const char *key, const char *value)
-{
-    size_t kv = wire_begin(b, 1, 0), v;
-
-    wire_put_str(b, 1, str_from(key));
-    v = wire_begin(b, 2, 0);
-    wire_put_str(b, 1, str_from(value));
-    wire_end(b, v);
-    wire_end(b, kv);
-}
-
-static void put_span(struct buf *b, const struct made_span *s)
-{
-    uint8_t trace[16] = {1, s->trace}, span[8] = {2, s->span}, parent[8] = {2, s->parent};
-    size_t at = wire_begin(b, 2, 0), status;
-
-    wire_put_bytes(b, 1, trace, sizeof trace);
-    wire_put_bytes(b, 2, span, sizeof span);
-    if (s->parent)
-        wire_put_bytes(b, 4, parent, sizeof parent);
-    wire_put_str(b, 5, str_from(s->name));
-    wire_put_uint(b, 6, (uint64_t) s->kind);
-    wire_put_fixed64(b, 7, (uint64_t) s->start);
-    wire_put_fixed64(b, 8, (uint64_t) (s->start + s->duration));
-    status = wire_begin(b, 15, 0);
-    wire_put_uint(b, 3, (uint64_t) s->status);
-    wire_end(b, status);
-    wire_end(b, at);
-}
-
-/* The resource comes last: an unusual order that is legal. */
-static void put_request(struct buf *b, const char *service, const char *version, const struct made_span *v, size_t n)
-{
-    size_t rs = wire_begin(b, 1, 0), ss = wire_begin(b, 2, 0), res;
-
-    for (size_t i = 0; i < n; i++)
-        put_span(b, &v[i]);
-    wire_end(b, ss);
-    res = wire_begin(b, 1, 0);
-    put_attribute(b, "service.name", service);
-    put_attribute(b, "service.version", version);
-    wire_end(b, res);
-    wire_end(b, rs);
-}
-
-/* --- acknowledgements --- */
-
-struct waiting_ack {
-    struct ack ack;
-    pthread_mutex_t lock;
-    pthread_cond_t cond;
-    bool done;
-    struct ack_result result;
-};
-
-static void on_done(struct ack *a, const struct ack_result *r)
-{
-    struct waiting_ack *w = container_of(a, struct waiting_ack, ack);
-
-    pthread_mutex_lock(&w->lock);
-    w->result = *r;
-    w->done = true;
-    pthread_cond_signal(&w->cond);
-    pthread_mutex_unlock(&w->lock);
-}
-
-static struct ack_result append(struct span_index *x, const char *tenant, struct str message, bool json)
-{
-    struct waiting_ack w = {.ack = {on_done}, .lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
-
-    span_index_append(x, tenant, message, json, &w.ack);
-    pthread_mutex_lock(&w.lock);
-    while (!w.done)
-        pthread_cond_wait(&w.cond, &w.lock);
-    pthread_mutex_unlock(&w.lock);
-    return w.result;
-}
-
-static struct ack_result append_spans(struct span_index *x, const char *tenant, const char *version,
-                                      const struct made_span *v, size_t n)
-{
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-
-    put_request(&b, "shop", version, v, n);
-    return append(x, tenant, buf_str(&b), false);
 }
 
 static struct span_index *open_index(const char *where, uint64_t size, int64_t keep)
@@ -268,7 +170,7 @@ static struct str many_spans(struct buf *b, const char *name, int n)
     struct made_span *v = calloc((size_t) n, sizeof *v);
 
     for (int i = 0; i < n; i++)
-        v[i] = (struct made_span){(uint8_t) i, (uint8_t) (i >> 8), 0, name, wall + i, 1, 2, 0};
+        v[i] = (struct made_span){(uint32_t) i, 1, 0, name, wall + i, 1, 2, 0};
     buf_reset(b);
     put_request(b, "shop", "1", v, (size_t) n);
     free(v);

@@ -3,15 +3,20 @@
  * Every route of wick serve, asked by two tenants, by the default tenant and by nobody. The table below says of each route
  * what it is about; a route that is mounted and not in the table fails the test, so that no new one is forgotten.
  *
- * Each tenant stores one profile whose service and function end in its name. An answer to one tenant must never hold the
- * name of another.
+ * Each tenant stores profiles whose service, version and function end in its name, a span with such a name, and has an
+ * alert rule. The trace and span IDs of all tenants are equal. An answer to one tenant must never hold the name of
+ * another.
  */
 #include "tap.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "alert/alert.h"
+#include "alert/alert_rules.h"
 #include "base/clock.h"
+#include "conf/option.h"
+#include "made_spans.h"
 #include "model/builder.h"
 #include "model/symbolizer.h"
 #include "net/fetch.h"
@@ -32,6 +37,7 @@ static const char *const marks[TENANTS] = {"_of_a", "_of_b", "_of_default"};
 
 enum about {
     OWN,     /* data of the tenant that asks: its mark must be there */
+    COUNT,   /* a number of the tenant that asks: "count":1, and "count":0 for another's name */
     HOST,    /* the server or its machine: tenants get 403 even with admin tokens */
     NEUTRAL, /* anything, but no data of others */
 };
@@ -51,16 +57,19 @@ static const struct expectation {
     {"GET", "/api/v1/series", OWN, "/api/v1/series?query=cpu&group_by=service.name"},
     {"GET", "/api/v1/leaks", NEUTRAL, "/api/v1/leaks?query=cpu"},
     {"GET", "/api/v1/profiles", OWN, "/api/v1/profiles?query=cpu"},
-    {"GET", "/api/v1/spans", NEUTRAL, "/api/v1/spans?query=cpu"},
-    {"GET", "/api/v1/deploys", NEUTRAL, "/api/v1/deploys?query=cpu"},
-    {"GET", "/api/v1/drift", NEUTRAL, "/api/v1/drift?query=cpu"},
-    {"GET", "/api/v1/verdict", NEUTRAL, "/api/v1/verdict?service=shop"},
-    {"GET", "/api/v1/findings", NEUTRAL, "/api/v1/findings?query=cpu"},
-    {"GET", "/api/v1/trends", NEUTRAL, "/api/v1/trends?query=cpu"},
-    {"GET", "/api/v1/span", NEUTRAL, "/api/v1/span?query=cpu"},
-    {"GET", "/api/v1/trace", NEUTRAL, "/api/v1/trace?trace_id=0102030405060708090a0b0c0d0e0f10"},
-    {"GET", "/api/v1/span_names", NEUTRAL, "/api/v1/span_names?service=shop"},
-    {"GET", "/api/v1/span_heatmap", NEUTRAL, "/api/v1/span_heatmap?service=shop"},
+    {"GET", "/api/v1/spans", OWN, "/api/v1/spans?query=cpu&sort=duration&span_name=op%s"},
+    {"GET", "/api/v1/deploys", OWN, "/api/v1/deploys?query=cpu"},
+    {"GET", "/api/v1/drift", OWN, "/api/v1/drift?query=cpu&from=now-10m&baseline_from=now-2h&baseline_to=now-10m"},
+    {"GET", "/api/v1/verdict", OWN, "/api/v1/verdict?service=main%s"},
+    {"GET", "/api/v1/findings", OWN, "/api/v1/findings?query=cpu"},
+    {"GET", "/api/v1/trends", OWN, "/api/v1/trends?query=cpu&group_by=service.name"},
+    {"GET", "/api/v1/span", OWN, "/api/v1/span?query=cpu&span_name=op%s&service=main%s"},
+    {"GET", "/api/v1/trace", OWN, "/api/v1/trace?trace_id=01070000000000000000000000000000"},
+    {"GET", "/api/v1/span_names", OWN, "/api/v1/span_names"},
+    {"GET", "/api/v1/span_heatmap", COUNT, "/api/v1/span_heatmap?span_name=op%s"},
+    {"GET", "/api/v1/alerts", OWN},
+    {"GET", "/api/v1/alerts/rule", NEUTRAL, "/api/v1/alerts/rule?query=cpu"},
+    {"POST", "/api/v1/alerts/test", OWN, "/api/v1/alerts/test", ""},
     {"POST", "/v1/traces", NEUTRAL},
     {"POST", "/opentelemetry.proto.collector.trace.v1.TraceService/Export", NEUTRAL},
     {"GET", "/api/v1/services", OWN},
@@ -134,6 +143,8 @@ struct world {
     struct http_server *http;
     char dir[32], tokens[64], base[64];
     struct tenant_files *files;
+    struct span_index *spans;
+    struct alerts *alerts;
     char token[TENANTS][AUTH_TEXT_SIZE];
 };
 
@@ -148,43 +159,93 @@ static void stored(struct ack *a, const struct ack_result *r)
     eq_int(r->status, SINK_OK);
 }
 
-static void fill(struct world *w, int tenant)
+/* One profile: main_of_x calls regcomp(), as part of a span. */
+static void fill(struct world *w, int tenant, int64_t time)
 {
     _cleanup_(builder_freep) struct builder *b = NULL;
     _cleanup_(batch_unrefp) struct batch *batch = NULL;
     static struct ack ack = {stored};
-    char name[64], file[64];
+    char name[64], file[64], version[64];
+    struct link link = {.trace_id = {1, 7}, .span_id = {2, 7}};
     struct value_type t;
     struct function f;
     struct profile *p;
     struct line l;
-    uint32_t location;
+    uint32_t locations[2];
     int64_t v = 42;
 
     snprintf(name, sizeof name, "main%s", marks[tenant]);
     snprintf(file, sizeof file, "/src%s/main.c", marks[tenant]);
+    snprintf(version, sizeof version, "version%s", marks[tenant]);
     builder_new(NULL, &b);
     builder_resource(b);
     builder_resource_attr_str(b, STR("service.name"), str_from(name));
+    builder_resource_attr_str(b, STR("service.version"), str_from(version));
     t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
     p = builder_profile(b, &t, 1);
-    p->time_ns = clock_wall() - NS_PER_S;
+    p->time_ns = time;
+    p->duration_ns = NS_PER_S / 2;
     f = (struct function){.name = builder_string(b, str_from(name)), .filename = builder_string(b, str_from(file))};
     l = (struct line){.function = builder_function(b, &f), .line = 3};
-    location = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
-    builder_sample(b, &(struct builder_sample){.stack = builder_stack(b, &location, 1), .values = &v, .n_values = 1});
+    locations[1] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
+    f = (struct function){.name = builder_string(b, STR("regcomp"))};
+    l = (struct line){.function = builder_function(b, &f)};
+    locations[0] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
+    builder_sample(
+        b, &(struct builder_sample){
+               .stack = builder_stack(b, locations, 2), .link = builder_link(b, &link), .values = &v, .n_values = 1});
     eq_int(builder_finish(b, &batch, NULL), 0);
     sink_consume(senders_sink(w->senders), batch,
                  &(struct sink_context){.tenant = tenants[tenant], .received_ns = clock_wall(), .peer = "127.0.0.1:1"},
                  &ack);
 }
 
+static void fill_spans(struct world *w, int tenant)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    char service[64], version[64], name[64];
+    struct made_span s = {7, 7, 0, name, clock_wall() - 2 * NS_PER_S, NS_PER_S, 2, 0};
+
+    snprintf(service, sizeof service, "main%s", marks[tenant]);
+    snprintf(version, sizeof version, "version%s", marks[tenant]);
+    snprintf(name, sizeof name, "op%s", marks[tenant]);
+    put_request(&b, service, version, &s, 1);
+    eq_int(append(w->spans, tenants[tenant], buf_str(&b), false).status, SINK_OK);
+}
+
+static void start_alerts(struct world *w)
+{
+    static const struct option sections[] = {{"alerts", OPT_TABLE, 0, NULL, "", .table = alert_options}, {0}};
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    _cleanup_(alert_rules_unrefp) struct alert_rules *rules = NULL;
+    struct alert_config config = {0};
+    struct option_tables recording = {0};
+    struct err e = {0};
+    struct conf c;
+
+    buf_puts(&text, "alerts:\n  rules:\n");
+    for (int i = 0; i < TENANTS; i++)
+        buf_printf(&text, "    - {name: rule%s, type: threshold, function: main.*, over: 1%%, tenant: \"%s\"}\n",
+                   marks[i], tenants[i]);
+    conf_init(&c);
+    eq_int(conf_parse(&c, buf_str(&text), "a.yaml", &c.root, &e), 0);
+    eq_int(option_parse(&c, sections, c.root, &config, &e), 0);
+    eq_int(alert_rules_new(
+               &(struct alert_sections){&config, &recording, conf_get(c.root, "alerts"), conf_get(c.root, "recording")},
+               &rules, &e),
+           0);
+    conf_done(&c);
+    eq_int(alerts_new(&(struct alerts_options){.store = w->store, .spans = w->spans, .url = "http://localhost"}, rules,
+                      &w->alerts, &e),
+           0);
+}
+
 static void mount_all(struct world *w)
 {
     static int (*const mounts[])(struct front * f) = {
-        api_mount_query,   api_mount_status,  api_mount_profile,    api_mount_mcp,
-        api_mount_openapi, api_mount_symbols, api_mount_pyroscope,  api_mount_render,
-        api_mount_views,   api_mount_pid,     api_mount_debuginfod, serve_self_mount,
+        api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
+        api_mount_symbols,    api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
+        api_mount_debuginfod, serve_self_mount,    api_mount_alerts,
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(mounts); i++)
@@ -205,11 +266,14 @@ static void world_init(struct world *w)
     snprintf(w->tokens, sizeof w->tokens, "%s/tokens", w->dir);
     eq_int(store_open(&store_memory, &(struct store_config){0}, &w->store, &e), 0);
     eq_int(senders_new(&w->sink, &w->senders), 0);
+    eq_int(span_index_open(&(struct span_index_config){0}, &w->spans, &e), 0);
     eq_int(auth_open(w->tokens, &w->auth, &e), 0);
     for (int i = 0; i < TENANTS; i++) {
         struct auth_token t;
 
-        fill(w, i);
+        fill(w, i, clock_wall() - 3600 * NS_PER_S);
+        fill(w, i, clock_wall() - 2 * NS_PER_S);
+        fill_spans(w, i);
         eq_int(auth_create(w->auth, &(struct auth_request){.scope = AUTH_ADMIN, .tenant = str_from(tenants[i])},
                            w->token[i], &t, &e),
                0);
@@ -218,10 +282,13 @@ static void world_init(struct world *w)
     eq_int(workers_new(2, 16, &w->workers, &e), 0);
     w->ui = (struct ui_info){.mode = "server", .senders = w->senders, .senders_json = senders_json};
     eq_int(tenant_files_open(NULL, 1 << 20, &w->files, &e), 0);
+    start_alerts(w);
     eq_int(front_new(&(struct front_options){.store = w->store,
                                              .auth = w->auth,
                                              .workers = w->workers,
                                              .files = w->files,
+                                             .spans = w->spans,
+                                             .alerts = w->alerts,
                                              .version = "test",
                                              .ui = &w->ui},
                      &w->front, &e),
@@ -245,6 +312,8 @@ static void world_done(struct world *w)
     loop_group_free(w->loops);
     serve_intake_free(w->intake);
     senders_free(w->senders);
+    alerts_free(w->alerts);
+    span_index_close(w->spans);
     front_free(w->front);
     tenant_files_free(w->files);
     auth_free(w->auth);
@@ -288,11 +357,11 @@ static bool has(const struct buf *b, const char *mark)
 static void check(struct world *w, const struct expectation *x, const struct route *r)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    char target[256];
+    char target[256], secret[64];
     int status;
 
     for (int i = 0; i < TENANTS; i++) {
-        snprintf(target, sizeof target, x->ask ? x->ask : x->path, marks[i]);
+        snprintf(target, sizeof target, x->ask ? x->ask : x->path, marks[i], marks[i]);
         status = ask(w, x, target, w->token[i], &b);
         for (int other = 0; other < TENANTS; other++)
             if (other != i && has(&b, marks[other]))
@@ -300,16 +369,21 @@ static void check(struct world *w, const struct expectation *x, const struct rou
         if (x->about == OWN && (status != 200 || !has(&b, marks[i])))
             tap_fail("%s %s: tenant '%s' does not see its own: %d %.*s", x->method, target, tenants[i], status,
                      STR_FMT(buf_str(&b)));
+        if (x->about == COUNT && (status != 200 || !has(&b, "\"count\":1,")))
+            tap_fail("%s %s: tenant '%s' does not see its own: %d %.*s", x->method, target, tenants[i], status,
+                     STR_FMT(buf_str(&b)));
         if (x->about == HOST && (status == 403) != (i != DEFAULT))
             tap_fail("%s %s: tenant '%s' got %d", x->method, target, tenants[i], status);
         if (i != DEFAULT && x->ask && strstr(x->ask, "%s")) { /* by the other's name */
-            snprintf(target, sizeof target, x->ask, marks[1 - i]);
+            snprintf(target, sizeof target, x->ask, marks[1 - i], marks[1 - i]);
+            snprintf(secret, sizeof secret, "version%s", marks[1 - i]);
             ask(w, x, target, w->token[i], &b);
-            if (has(&b, "main.c") && has(&b, marks[1 - i]))
+            if ((has(&b, "main.c") && has(&b, marks[1 - i])) || has(&b, secret) || has(&b, "regcomp") ||
+                (x->about == COUNT && !has(&b, "\"count\":0,")))
                 tap_fail("%s %s: tenant '%s' sees what is another's", x->method, target, tenants[i]);
         }
     }
-    snprintf(target, sizeof target, x->ask ? x->ask : x->path, marks[A]);
+    snprintf(target, sizeof target, x->ask ? x->ask : x->path, marks[A], marks[A]);
     status = ask(w, x, target, NULL, &b);
     if ((status == 401) != (r->scope != AUTH_NONE) && !(r->scope == AUTH_NONE && status == 403))
         tap_fail("%s %s: without a token %d", x->method, target, status);
@@ -355,6 +429,22 @@ static void test_delete(void)
     eq_int(ask(&w, &delete_all, "/api/v1/delete?query=cpu&from=0&to=now", w.token[A], &b), 200);
     eq_int(ask(&w, &table[1], "/api/v1/top?query=cpu", w.token[A], &b), 200);
     ok(!has(&b, marks[A]));
+    eq_int(ask(&w, &table[1], "/api/v1/top?query=cpu", w.token[B], &b), 200);
+    ok(has(&b, marks[B]));
+    for (int i = A; i <= B; i++) { /* profiles of one type were deleted: not the spans */
+        eq_int(ask(&w, &table[1], "/api/v1/span_names", w.token[i], &b), 200);
+        ok(has(&b, marks[i]));
+    }
+    eq_int(ask(&w, &delete_all, "/api/v1/delete?query=%7B%7D&from=0&to=now", w.token[A], &b), 200);
+    eq_int(ask(&w, &table[1], "/api/v1/span_names", w.token[A], &b), 200);
+    ok(!has(&b, marks[A]));
+    eq_int(ask(&w, &table[1], "/api/v1/span_names", w.token[B], &b), 200);
+    ok(has(&b, marks[B]));
+    eq_int(ask(&w, &delete_all, "/api/v1/delete?query=spans%7Bservice.name=%22main_of_b%22%7D&from=0&to=now",
+               w.token[B], &b),
+           200);
+    eq_int(ask(&w, &table[1], "/api/v1/span_names", w.token[B], &b), 200);
+    ok(!has(&b, marks[B]));
     eq_int(ask(&w, &table[1], "/api/v1/top?query=cpu", w.token[B], &b), 200);
     ok(has(&b, marks[B]));
     world_done(&w);

@@ -224,7 +224,7 @@ static void drop_link_local(struct scrape_list *l, void (*warn)(void *, const ch
             char text[ADDRESS_TEXT_MAX];
 
             address_format(&found[k], text, sizeof text);
-            bad |= scrape_is_link_local(text);
+            bad |= address_is_link_local(text);
         }
         if (bad) {
             char message[400];

@@ -5,7 +5,6 @@
  */
 #include "pipeline/receivers/scrape_target.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -18,6 +17,7 @@
 #include "model/batch.h"
 #include "model/semconv.h"
 #include "model/sink.h"
+#include "net/address.h"
 #include "net/client.h"
 #include "pipeline/receivers/received.h"
 #include "pipeline/receivers/scrape_delta.h"
@@ -51,28 +51,6 @@ struct scrape_target {
 };
 
 enum { PROGRAM_NAME_MAX = 200 };
-
-bool scrape_is_link_local(const char *address)
-{
-    struct in6_addr six;
-    struct in_addr four;
-    char host[128];
-    size_t n;
-
-    if (*address == '[')
-        address++;
-    n = strcspn(address, strchr(address, ']') ? "]%" : "%");
-    if (strchr(address, '.') && !strchr(address, ']'))
-        n = strcspn(address, ":");
-    snprintf(host, sizeof host, "%.*s", (int) MIN(n, sizeof host - 1), address);
-    if (inet_pton(AF_INET, host, &four) == 1)
-        return (ntohl(four.s_addr) & 0xffff0000u) == 0xa9fe0000u;
-    if (inet_pton(AF_INET6, host, &six) != 1)
-        return false;
-    if (IN6_IS_ADDR_V4MAPPED(&six))
-        return six.s6_addr[12] == 169 && six.s6_addr[13] == 254;
-    return IN6_IS_ADDR_LINKLOCAL(&six);
-}
 
 static void start_profiles(struct scrape_target *t);
 
@@ -292,7 +270,7 @@ static void start_profiles(struct scrape_target *t)
 
 static bool not_link_local(const char *address)
 {
-    return !scrape_is_link_local(address);
+    return !address_is_link_local(address);
 }
 
 static int copy_spec(struct scrape_target *t, const struct scrape_spec *s)
@@ -326,7 +304,7 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
      * it, and the label process.pid would let the server count its CPU time once beside the agent's. */
     o.allow = env->config->allow_link_local ? NULL : not_link_local;
     r = http_url_parse(spec->url, &url, e);
-    if (r == 0 && !env->config->allow_link_local && scrape_is_link_local(url.host))
+    if (r == 0 && !env->config->allow_link_local && address_is_link_local(url.host))
         r = err_set(e, -EPERM, "'%s' is a link-local address (allow_link_local is off)", t->shown);
     if (r == 0)
         r = copy_spec(t, spec);

@@ -70,7 +70,5 @@ int scrape_target_new(const struct scrape_env *env, const struct scrape_spec *sp
 /* Cancels requests in progress. */
 void scrape_target_free(struct scrape_target *t);
 bool scrape_target_is(const struct scrape_target *t, const struct scrape_spec *spec);
-/* 169.254.0.0/16 and fe80::/10, as text with or without brackets and port. */
-bool scrape_is_link_local(const char *address);
 
 #endif
