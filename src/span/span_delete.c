@@ -222,8 +222,8 @@ static int check_file(struct checking_spans *c, const char *dir, const struct sp
         if (rc < 0)
             snprintf(text, sizeof text, "%s/%016llx.spans: %s", dir, (unsigned long long) file->number, strerror(-rc));
         else
-            snprintf(text, sizeof text, "%s/%016llx.spans: %u damaged places", dir, (unsigned long long) file->number,
-                     damaged);
+            snprintf(text, sizeof text, "%s/%016llx.spans: %u damaged place%s", dir, (unsigned long long) file->number,
+                     damaged, damaged == 1 ? "" : "s");
         c->line(c->ctx, true, text);
     }
     return rc == -ENOMEM ? rc : 0;

@@ -224,6 +224,39 @@ def test_trace_and_its_tree(server):
     assert "  db.query" in text
 
 
+def stored(store, tenant):
+    """The number of spans in a store that no server has open."""
+    r = subprocess.run([WICK, "query", "span_names", "--store", str(store), "--tenant", tenant, "--json"],
+                       capture_output=True, text=True)
+    assert r.returncode in (0, 4), r.stderr  # 4: there are none
+    return sum(x["count"] for x in json.loads(r.stdout)["spans"])
+
+
+def check_store_commands(tmp_path, counts):
+    """`wick store` snapshot, check and delete know the span index."""
+    def run(*args, status=(0,)):
+        r = subprocess.run([WICK, "store", *map(str, args)], capture_output=True, text=True)
+        assert r.returncode in status, f"{args}: {r.stderr}{r.stdout}"
+        return r.stdout
+
+    store, copy = tmp_path / "store", tmp_path / "copy"
+    run("snapshot", copy, "--store", store)
+    for dir in (store, copy):
+        assert {t: stored(dir, t) for t in counts} == counts
+        text = run("check", "--store", dir, status=(0, 1))  # the store has its own tests
+        assert f"span index: {sum(counts.values())} spans" in text and ".spans:" not in text
+    damaged = next((copy / "spans").glob("t-*/*.spans"))
+    data = bytearray(damaged.read_bytes())
+    data[len(data) // 2] ^= 1
+    damaged.write_bytes(data)
+    assert ".spans: 1 damaged place" in run("check", "--store", copy, status=(1,))
+    run("delete", "{}", "--from", "0", "--tenant", "one", "--store", store)
+    assert {t: stored(store, t) for t in counts} == counts | {"one": 0}
+    assert not list((store / "spans" / ("t-" + b"one".hex())).glob("*")), "nothing of it is left on disk"
+    run("delete", 'spans{service.name="nobody"}', "--from", "0", "--tenant", "two", "--store", store)
+    assert stored(store, "two") == counts["two"]
+
+
 def test_tenants_restart_and_doubles(tmp_path):
     """Each tenant sees its own spans, on every way in; all survive a restart and a torn end of a file; a retry is stored once."""
     one, two = tokens_of(tmp_path)
@@ -261,9 +294,8 @@ def test_tenants_restart_and_doubles(tmp_path):
         c.send(s, one)
         assert counts(one)["db.query"] == want["db.query"] + len(c.of("db.query"))
         s.stop()
-        text = subprocess.run([WICK, "query", "span_names", "--store", str(tmp_path / "store"), "--tenant", "one", "--json"],
-                              capture_output=True, text=True, check=True).stdout
-        assert sum(x["count"] for x in json.loads(text)["spans"]) == len(a.spans) + len(c.spans) + 1
+        assert stored(tmp_path / "store", "one") == len(a.spans) + len(c.spans) + 1
+        check_store_commands(tmp_path, {"one": len(a.spans) + len(c.spans) + 1, "two": len(b.spans)})
     finally:
         if s.p.poll() is None:
             s.stop()
