@@ -232,6 +232,7 @@ static void put_verdict(struct buf *out, const struct verdict_answer *v)
     put_text(out, &first, "sentence", str_from(v->sentence));
     put_text(out, &first, "normalised", str_from(v->per_request ? "request" : "cpu-second"));
     put_number(out, &first, "cost_change", v->cost_change);
+    put_number(out, &first, "total_change", verdict_total_change(v));
     if (v->per_request) {
         put_number(out, &first, "cost_p", v->cost_p);
         json_put_key(out, &first, "requests");

@@ -25,12 +25,17 @@ static const int64_t DETAIL_MAX = 7200 * NS_PER_S, WIDTH_MIN = 10 * NS_PER_S, WI
                      SUMS_NS = 300 * NS_PER_S;
 
 #define TRAFFIC_FACTOR 1.5
+#define COST_SHARE_MIN 0.005
+#define COST_WEIGHT_MAX 0.1
+#define COST_AGREES 0.05
+#define COST_MAJORITY 0.6
 
 /* A function, by its name; a row also exists for everything without a name. */
 struct drift_name {
     struct str name;
     bool nameless;
-    double sum[2]; /* over all cells of a side */
+    double sum[2];  /* over all cells of a side */
+    double self[2]; /* the same of self values, whatever is asked for */
     uint32_t column;
 };
 
@@ -164,6 +169,7 @@ static int find_rows(struct drifting *x, int side)
         uint32_t row = of_frame[t->frame[i]];
 
         x->self_row[side][i] = row;
+        x->names[row].self[side] += (double) t->self[0][i];
         x->row[side][i] = on_path(t, x->self_row[side], i, row) ? NO_ROW : row;
         if (x->ask->self)
             x->names[row].sum[side] += (double) t->self[0][i];
@@ -369,35 +375,46 @@ static int by_ratio(const void *a, const void *b)
     return (x[0] > y[0]) - (x[0] < y[0]);
 }
 
-/* If most functions cost what they did, their shares all shrink by the factor by which the whole grew. The median of
- * these factors, weighted by share, estimates it: one function that grew by a tenth of the whole leaves the rest at 1/1.1
- * of their shares. Callers contain the change and are left out if they are significant. */
-static double cost_change(const struct drift_row *rows, uint32_t n, double (*scratch)[2])
+/*
+ * The change of the cost of the same work, from self shares alone: if most functions cost what they did, their shares all
+ * shrink by the factor by which the whole grew. The median of these factors estimates it: one function that grew by a
+ * tenth of the whole leaves the rest at 1/1.1 of their shares. A function counts by its share, but none for more than a
+ * tenth, so that one large function that changed is not taken for all. If less than 60 % of the weight agrees with the
+ * median within a twentieth, nothing can be said: false.
+ */
+static bool cost_change(const struct drifting *x, double (*scratch)[2], double *ret)
 {
-    double sum = 0, seen = 0;
+    double whole[2] = {(double) x->cubes[0].tree->total[0][0], (double) x->cubes[1].tree->total[0][0]};
+    double sum = 0, seen = 0, near = 0, ratio = 0;
     uint32_t k = 0;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (!rows[i].significant && rows[i].before >= 0.005 && rows[i].before <= 0.95 && rows[i].now > 0) {
-            scratch[k][0] = rows[i].now / rows[i].before;
-            scratch[k++][1] = rows[i].before;
-            sum += rows[i].before;
-        }
-    if (k < 2)
-        return 0;
-    qsort(scratch, k, sizeof *scratch, by_ratio);
-    for (uint32_t i = 0; i < k; i++) {
-        seen += scratch[i][1];
-        if (seen >= sum / 2)
-            return 1 / scratch[i][0] - 1;
+    for (uint32_t i = 0; i < x->n_names && whole[0] > 0 && whole[1] > 0; i++) {
+        double before = x->names[i].self[0] / whole[0], now = x->names[i].self[1] / whole[1];
+
+        if (x->names[i].nameless || fmax(before, now) < COST_SHARE_MIN)
+            continue;
+        scratch[k][0] = before > 0 ? now / before : INFINITY;
+        scratch[k][1] = fmin(fmax(before, now), COST_WEIGHT_MAX);
+        sum += scratch[k++][1];
     }
-    return 0;
+    if (k)
+        qsort(scratch, k, sizeof *scratch, by_ratio);
+    for (uint32_t i = 0; i < k && seen < sum / 2; i++) {
+        seen += scratch[i][1];
+        ratio = scratch[i][0];
+    }
+    for (uint32_t i = 0; i < k; i++)
+        near += fabs(scratch[i][0] / ratio - 1) <= COST_AGREES ? scratch[i][1] : 0;
+    if (k < 3 || !(ratio > 0) || isinf(ratio) || near < COST_MAJORITY * sum)
+        return false;
+    *ret = 1 / ratio - 1;
+    return true;
 }
 
 static int make_rows(struct drifting *x, const struct drift_test *t, struct drift_answer *ret)
 {
     double arrived = x->points_named, min = x->ask->min_points;
-    double(*scratch)[2] = arena_zalloc_array(&x->arena, x->n_columns + 1, sizeof *scratch);
+    double(*scratch)[2] = arena_zalloc_array(&x->arena, x->n_names + 1, sizeof *scratch);
 
     ret->rows = arena_zalloc_array(&ret->arena, x->n_columns + 1, sizeof *ret->rows);
     if (!ret->rows || !scratch)
@@ -425,7 +442,7 @@ static int make_rows(struct drifting *x, const struct drift_test *t, struct drif
     }
     if (ret->n)
         qsort(ret->rows, ret->n, sizeof *ret->rows, largest_effect_first);
-    ret->cost_change = cost_change(ret->rows, ret->n, scratch);
+    ret->cost_known = cost_change(x, scratch, &ret->cost_change);
     ret->n_all = ret->n;
     ret->n = MIN(ret->n, x->ask->limit);
     return ret->arena.failed ? -ENOMEM : 0;

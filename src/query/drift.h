@@ -50,6 +50,7 @@ struct drift_answer {
     double cores[2];       /* whole per covered second, as in drift_row */
     double traffic_points; /* requests that moved to spans of other names; 0 if that was not looked at */
     double cost_change;    /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
+    bool cost_known;       /* else cost_change is 0 */
     struct str type, unit;
 };
 

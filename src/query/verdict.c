@@ -12,6 +12,8 @@
 #include "query/verdict_requests.h"
 
 enum { RUNS_MAX = 4096, CAUSE_TEXT = 160 };
+#define COST_MIN 0.01  /* smaller changes of the cost of the same work do not decide */
+#define TOTAL_MIN 0.02 /* nor are smaller changes of the total mentioned */
 static const int64_t STEP_COARSE = 300 * NS_PER_S, SIDE_MAX = 3600 * NS_PER_S, SIDE_MIN = 600 * NS_PER_S,
                      RANGE_DEFAULT = 24 * 3600 * NS_PER_S, WARM_UP = 60 * NS_PER_S, OVERLAP_MIN = 180 * NS_PER_S;
 
@@ -267,47 +269,89 @@ static int compare(struct judging *x, struct err *e)
 
 /* --- the verdict --- */
 
+/* Whether a function only got another name: it is on one side only, and another one, as large, on the other side. */
+static bool is_renamed(const struct drift_answer *d, const struct drift_row *r)
+{
+    const double none = 0.0005;
+
+    for (uint32_t i = 0; i < d->n && fmin(r->before, r->now) < none; i++) {
+        const struct drift_row *o = &d->rows[i];
+
+        if (r->before < none ? o->now < none && o->before >= 0.9 * r->now
+                             : o->before < none && o->now >= 0.9 * r->before)
+            return true;
+    }
+    return false;
+}
+
 /* The function to name: of those that changed about as much as the largest, the one with the smallest share, since its
  * callers contain its change. */
-static const struct drift_row *cause(const struct drift_answer *d, double sign)
+static const struct drift_row *find_cause(const struct drift_answer *d, double sign, bool renamed)
 {
     const struct drift_row *best = NULL;
     double most = 0;
 
     for (uint32_t i = 0; i < d->n; i++)
-        if (d->rows[i].significant && d->rows[i].points * sign > most)
+        if (d->rows[i].significant && d->rows[i].points * sign > most && (renamed || !is_renamed(d, &d->rows[i])))
             most = d->rows[i].points * sign;
     for (uint32_t i = 0; i < d->n; i++)
-        if (d->rows[i].significant && d->rows[i].points * sign >= 0.8 * most &&
+        if (d->rows[i].significant && d->rows[i].points * sign > 0 && d->rows[i].points * sign >= 0.8 * most &&
+            (renamed || !is_renamed(d, &d->rows[i])) &&
             (!best || fmin(d->rows[i].now, d->rows[i].before) < fmin(best->now, best->before)))
             best = &d->rows[i];
     return best;
 }
 
+static const struct drift_row *cause(const struct drift_answer *d, double sign)
+{
+    const struct drift_row *r = find_cause(d, sign, false);
+
+    return r ? r : find_cause(d, sign, true);
+}
+
 static double largest(const struct drift_answer *d, double sign)
 {
-    const struct drift_row *r = cause(d, sign);
+    const struct drift_row *r = find_cause(d, sign, false);
 
     return r ? fabs(r->points) : 0;
+}
+
+double verdict_total_change(const struct verdict_answer *v)
+{
+    const struct drift_answer *d = &v->drift;
+
+    return d->cores[0] > 0 && d->cores[1] > 0 ? d->cores[1] / d->cores[0] - 1 : 0;
+}
+
+/*
+ * Per CPU-second, shares alone cannot tell: what one function gains others lose. What the same work costs tells, where it
+ * could be estimated; else the larger of the largest gain and loss, if one is clearly larger; else the total.
+ */
+static enum verdict judge_shares(const struct verdict_answer *v)
+{
+    const struct drift_answer *d = &v->drift;
+    double up = largest(d, 1), down = largest(d, -1), total = verdict_total_change(v);
+
+    if (fabs(v->cost_change) >= COST_MIN)
+        return v->cost_change > 0 ? VERDICT_WORSE : VERDICT_BETTER;
+    if (fabs(up - down) > 0.25 * fmax(up, down))
+        return up > down ? VERDICT_WORSE : VERDICT_BETTER;
+    if (d->cost_known) /* a function was renamed, or its work moved to another one */
+        return VERDICT_SAME;
+    return v->overlap || total >= -COST_MIN ? VERDICT_WORSE : VERDICT_BETTER;
 }
 
 static enum verdict judge(const struct judging *x)
 {
     const struct verdict_answer *v = x->out;
     const struct drift_answer *d = &v->drift;
-    double min = x->ask->min_points > 0 ? x->ask->min_points : DRIFT_MIN_POINTS, up, down;
+    double min = x->ask->min_points > 0 ? x->ask->min_points : DRIFT_MIN_POINTS;
 
     if (v->per_request && v->cost_p < DRIFT_ALPHA && fabs(v->cost_change) >= min / 100)
         return v->cost_change > 0 ? VERDICT_WORSE : VERDICT_BETTER;
     if (!d->significant)
         return d->minimum_detectable_points <= 2.5 * min ? VERDICT_SAME : VERDICT_UNKNOWN;
-    if (v->per_request)
-        return VERDICT_SAME;
-    up = largest(d, 1);
-    down = largest(d, -1);
-    if (fabs(v->cost_change) >= 0.01 && fabs(up - down) < 0.25 * fmax(up, down))
-        return v->cost_change > 0 ? VERDICT_WORSE : VERDICT_BETTER;
-    return up >= down ? VERDICT_WORSE : VERDICT_BETTER;
+    return v->per_request ? VERDICT_SAME : judge_shares(v);
 }
 
 static void put_row(char *to, size_t n, const struct drift_row *r, const char *unit)
@@ -318,15 +362,29 @@ static void put_row(char *to, size_t n, const struct drift_row *r, const char *u
              r->points, r->cores, unit, sure > 99.9 ? "> " : "", sure > 99 ? 1 : 0, fmin(sure, 99.9));
 }
 
-/* Without requests the cost is estimated from the functions that did not change: it is only mentioned if it agrees with the verdict. */
-static bool agrees(const struct verdict_answer *v)
+/* What the change of a request or of the same work is, and by what the verdict is normalised; and why the total says
+ * otherwise, if it does. */
+static void put_cost(const struct verdict_answer *v, char *to, size_t size)
 {
-    return v->verdict == VERDICT_WORSE ? v->cost_change > 0 : v->verdict == VERDICT_BETTER && v->cost_change < 0;
+    double total = verdict_total_change(v);
+    const char *why = v->overlap       ? "the versions had different numbers of instances or requests"
+                      : v->per_request ? "the number of requests changed"
+                                       : "the load changed, or more than these functions did";
+    int n = 0;
+
+    if (v->verdict == VERDICT_UNKNOWN)
+        return;
+    if (v->per_request || (v->drift.significant && v->drift.cost_known))
+        n = snprintf(to, size, "; %s costs %+.1f %%", v->per_request ? "a request" : "the same work",
+                     100 * v->cost_change);
+    n += snprintf(to + n, size - (size_t) n, " (normalised per %s)", v->per_request ? "request" : "CPU-second");
+    if ((v->verdict == VERDICT_BETTER && total > TOTAL_MIN) || (v->verdict == VERDICT_WORSE && total < -TOTAL_MIN))
+        snprintf(to + n, size - (size_t) n, "; the whole uses %+.1f %% CPU: %s", 100 * total, why);
 }
 
 static void put_sentence(struct verdict_answer *v)
 {
-    char text[CAUSE_TEXT + 80] = "", cost[80] = "";
+    char text[CAUSE_TEXT + 80] = "", cost[200] = "";
     const struct drift_answer *d = &v->drift;
     const struct drift_row *row = cause(d, v->verdict == VERDICT_BETTER ? -1 : 1);
     const char *unit = str_is(d->unit, "nanoseconds") ? "cores" : "per second";
@@ -343,10 +401,7 @@ static void put_sentence(struct verdict_answer *v)
     else
         snprintf(text, sizeof text, "only changes of %.1f points or more would be seen yet",
                  d->minimum_detectable_points);
-    if (v->per_request || (row && fabs(v->cost_change) >= 0.005 && agrees(v)))
-        snprintf(cost, sizeof cost, "; %s costs %+.1f %% (normalised per %s)",
-                 v->per_request ? "a request" : "the same work", 100 * v->cost_change,
-                 v->per_request ? "request" : "CPU-second");
+    put_cost(v, cost, sizeof cost);
     snprintf(v->sentence, sizeof v->sentence, "%.*s %.*s%s%.*s: %s%s: %s%s", STR_FMT(str_slice(v->service, 0, 60)),
              STR_FMT(str_slice(v->previous, 0, 40)), v->previous.n ? " → " : "", STR_FMT(str_slice(v->version, 0, 40)),
              verdict_name(v->verdict), v->rollback ? " (rollback)" : "", text, cost);

@@ -15,7 +15,8 @@
  * The verdict
  *   Per request where the index of spans has requests of both versions: the cost of a request is tested over windows.
  *   Otherwise per CPU-second: the functions that drift_stats.h finds, and the estimated cost of the same work
- *   (drift_answer.cost_change).
+ *   (drift_answer.cost_change), which decides where it is known: shares alone cannot, since what one function gains
+ *   others lose. The sentence always says by what it is normalised, and why if the total says otherwise.
  */
 #ifndef QUERY_VERDICT_H
 #define QUERY_VERDICT_H
@@ -54,7 +55,7 @@ struct verdict_answer {
     double cost_p;      /* per request: p of that change; 1 otherwise */
     uint64_t requests[2];
     int64_t from, to, base_from, base_to; /* what was compared; 0 when nothing was */
-    char sentence[400];                   /* the verdict in one line */
+    char sentence[600];                   /* the verdict in one line */
     struct drift_answer drift;
     struct arena arena;
 };
@@ -63,6 +64,9 @@ struct verdict_answer {
 int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct store_notes *notes,
                   struct err *e);
 void verdict_answer_done(struct verdict_answer *a);
+/* The change of everything per second, +0.1 = 10 % more. It depends on the load, and on how many instances have which
+ * version. */
+double verdict_total_change(const struct verdict_answer *v);
 /* The selector of one version of a service: cpu{service.name="x",service.version="y"}. NULL when memory runs out. */
 char *verdict_selector(struct arena *a, struct str type, struct str service, struct str version);
 

@@ -198,6 +198,42 @@ def test_not_enough(server):
     assert p.returncode == 1 and "service is required" in p.stderr
 
 
+def minutes_of(server, service, start, minutes, of, version, instances=1):
+    """Exact profiles without any noise; of: {stack: cores}."""
+    for i in range(instances):
+        r = Request(service, version, f"host-{i}")
+        for k in range(minutes):
+            r.profile("cpu", "nanoseconds", start + k * MINUTE, [(s.split(";"), int(v * MINUTE)) for s, v in of.items()], MINUTE)
+        assert server.send(r.done())[0] == 200
+
+
+@pytest.mark.parametrize("name, before, now, verdict, words", [
+    # parse costs more, work what it did: the total rises by 23 %
+    ("few", {"main;parse": 0.2, "main;work": 0.8}, {"main;parse": 0.43, "main;work": 0.8}, "worse", "parse +"),
+    ("fewer", {"main;parse": 0.43, "main;work": 0.8}, {"main;parse": 0.2, "main;work": 0.8}, "better", "parse -"),
+    # a caller has another name: nothing else changed
+    ("renamed", {"main;old;" + c: 0.1 for c in "abcdefgh"}, {"main;new;" + c: 0.1 for c in "abcdefgh"}, "same", ""),
+    # the same with a regression
+    ("both", {"main;old;" + c: 0.1 for c in "abcdefgh"}, {"main;new;" + c: 0.1 + 0.2 * (c == "d") for c in "abcdefgh"}, "worse", "d +"),
+    # one function of a third becomes cheap; the load doubles: better, although the total rises, and it says why
+    ("loaded", {"main;big": 0.3, **{"main;" + c: 0.1 for c in "abcdef"}},
+     {"main;big": 0.2, **{"main;" + c: 0.2 for c in "abcdef"}}, "better", "big -"),
+])
+def test_verdict_agrees_with_the_total(server, name, before, now, verdict, words):
+    """Profiles without noise, so that only the rule decides. Known mistakes of earlier rules: "better" while parse grew and everything
+    else stayed; "better: old -100 points" for a new name."""
+    start = minute_ago(40)
+    minutes_of(server, name, start, 15, before, "1")
+    minutes_of(server, name, start + 15 * MINUTE, 15, now, "2")
+    answer = query(server, "verdict", name)
+    total = sum(now.values()) / sum(before.values()) - 1
+    assert answer["verdict"] == verdict, answer["sentence"]
+    assert words in answer["sentence"] and "(normalised per CPU-second)" in answer["sentence"]
+    assert abs(answer["total_change"] - total) < 0.02
+    against = verdict == "better" and total > 0.02 or verdict == "worse" and total < -0.02
+    assert ("the whole uses" in answer["sentence"]) == against, answer["sentence"]
+
+
 # --- with traces ---
 
 def requests(server, service, start, minutes, of, version="1.0"):
@@ -263,6 +299,20 @@ def test_findings(server):
     assert [f["rule"] for f in answer["findings"]][0] == "regexp_compile"  # eight times its limit
     text = subprocess.run([WICK, "query", "findings", 'cpu{service.name="waste"}', "--server", server.url], capture_output=True, text=True)
     assert text.returncode == 0 and "warning: Garbage collection: 30.0 % of cpu" in text.stdout
+    # the other three rules, with frames as they are in profiles of C, Go, Java, Rust and the kernel
+    for rule, service, of, share, by in [
+            ("lock_convoy", "locks", {"main;work": 700, "main;put;pthread_mutex_lock;__lll_lock_wait;futex_wait": 250,
+                                      "main;get;sync.(*Mutex).Lock;sync.(*Mutex).lockSlow": 50}, 0.3, "put"),
+            ("malloc_churn", "churn", {"main;work": 700, "main;copy;malloc;_int_malloc": 150, "main;copy;free;_int_free": 100,
+                                       "main;grow;runtime.growslice;runtime.mallocgc": 50}, 0.3, "copy"),
+            ("page_faults", "faults", {"main;work": 880, "main;touch;asm_exc_page_fault;exc_page_fault;do_user_addr_fault;handle_mm_fault": 120},
+             0.12, "touch")]:
+        stacks(server, service, of)
+        one, = query(server, "findings", f'cpu{{service.name="{service}"}}')["findings"]
+        assert one["rule"] == rule and abs(one["share"] - share) < 1e-9 and one["severity"] == "warning"
+        assert one["frames"][0]["function"] == by and by in one["sentence"]
+    stacks(server, "waits", {"main;sleep": 900, "main;put;futex_wait": 100}, kind="offcpu")
+    assert [f["rule"] for f in query(server, "findings", 'offcpu{service.name="waits"}')["findings"]] == ["lock_convoy"]
     stacks(server, "fine", {"main;work": 970, "main;json_encode": 30})
     assert query(server, "findings", 'cpu{service.name="fine"}')["findings"] == []
     assert query(server, "findings", 'cpu{service.name="nobody"}', status=4)["findings"] == []

@@ -18,7 +18,7 @@
 
 #include "query/drift_stats.h"
 
-enum { MODEL_FUNCTIONS = 40, MODEL_INSTANCES = 5 };
+enum { MODEL_FUNCTIONS = 40, MODEL_INSTANCES = 5, MODEL_GROUPS = MODEL_FUNCTIONS / 8, MODEL_NUMBERS = 1024 };
 
 struct drift_model {
     uint64_t seed;
@@ -29,10 +29,20 @@ struct drift_model {
     double memory;  /* serial correlation of both from minute to minute */
     double between; /* relative standard deviation of constant differences between instances */
     double load;    /* relative standard deviation of the load */
+    /* kinds of noise that the limits of the test were not chosen with */
+    double bursts;   /* mean number per hour of bursts that double some functions of an instance for minutes */
+    double daily;    /* amplitude of a daily change of the costs, relative */
+    double linked;   /* part of the noise that groups of eight functions have in common (a request does them all) */
+    double odd;      /* relative difference of the last instance from the others */
+    double replaced; /* mean number per hour of instances that are replaced by new ones */
     /* state */
     double cost[MODEL_FUNCTIONS];
     double shared[MODEL_FUNCTIONS], state[MODEL_INSTANCES][MODEL_FUNCTIONS], fixed[MODEL_INSTANCES][MODEL_FUNCTIONS];
     double loads[MODEL_INSTANCES];
+    double groups[MODEL_INSTANCES + 1][MODEL_GROUPS]; /* the last: common to all instances */
+    int burst_left[MODEL_INSTANCES], burst_group[MODEL_INSTANCES];
+    uint32_t minute, born[MODEL_INSTANCES]; /* born: number of the instance, counted over replacements */
+    uint32_t n_born;
 };
 
 /* splitmix64 */
@@ -89,8 +99,10 @@ static void model_init(struct drift_model *m)
             m->fixed[i][f] = model_normal(m);
         }
     }
-    for (int i = 0; i < MODEL_INSTANCES; i++)
+    for (int i = 0; i < MODEL_INSTANCES; i++) {
         m->loads[i] = model_normal(m);
+        m->born[i] = (uint32_t) i;
+    }
 }
 
 /* Function 0 costs more from now on, so that its share grows from s to s + points / 100. */
@@ -104,9 +116,53 @@ static void model_regress(struct drift_model *m, double points)
     m->cost[0] = to / (1 - to) * (sum - m->cost[0]);
 }
 
+/* A function's noise: its own, and that of its group. */
+static double model_noise(const struct drift_model *m, int instance, int f)
+{
+    double part = m->linked, alone = sqrt(1 - part * part);
+    double common = alone * m->shared[f] + part * m->groups[MODEL_INSTANCES][f / 8];
+    double own = (instance < 0 ? 0 : alone * m->state[instance][f] + part * m->groups[instance][f / 8]);
+
+    return m->common * common + m->own * own;
+}
+
+/* Bursts, the time of day, the odd instance: a factor of the cost. */
+static double model_extra(const struct drift_model *m, int i, int f)
+{
+    double x = 1;
+
+    if (m->burst_left[i] && f / 8 == m->burst_group[i])
+        x *= 2;
+    if (m->odd > 0 && i == MODEL_INSTANCES - 1)
+        x *= f % 2 ? 1 + m->odd : 1 / (1 + m->odd);
+    return x * (1 + m->daily * sin(6.283185307179586 * m->minute / 1440.0 + f));
+}
+
+/* What happens between two minutes. */
+static void model_events(struct drift_model *m)
+{
+    m->minute++;
+    for (int g = 0; g < MODEL_GROUPS && m->linked > 0; g++)
+        for (int i = 0; i <= MODEL_INSTANCES; i++)
+            model_step(m, &m->groups[i][g]);
+    for (int i = 0; i < MODEL_INSTANCES && (m->bursts > 0 || m->replaced > 0); i++) {
+        m->burst_left[i] -= m->burst_left[i] > 0;
+        if (m->bursts > 0 && model_uniform(m) < m->bursts / 60) {
+            m->burst_left[i] = 1 + (int) (3 * model_uniform(m));
+            m->burst_group[i] = (int) (MODEL_GROUPS * model_uniform(m));
+        }
+        if (m->replaced > 0 && model_uniform(m) < m->replaced / 60 / MODEL_INSTANCES) {
+            m->born[i] = MODEL_INSTANCES + m->n_born++;
+            for (int f = 0; f < MODEL_FUNCTIONS; f++)
+                m->fixed[i][f] = model_normal(m);
+        }
+    }
+}
+
 /* The samples of one minute: ret[instance][function], in nanoseconds of CPU time. */
 static void model_minute(struct drift_model *m, double (*ret)[MODEL_FUNCTIONS])
 {
+    model_events(m);
     for (int f = 0; f < MODEL_FUNCTIONS; f++)
         model_step(m, &m->shared[f]);
     for (int i = 0; i < MODEL_INSTANCES; i++) {
@@ -116,8 +172,7 @@ static void model_minute(struct drift_model *m, double (*ret)[MODEL_FUNCTIONS])
         cores = m->cores * exp(m->load * m->loads[i] - m->load * m->load / 2);
         for (int f = 0; f < MODEL_FUNCTIONS; f++) {
             model_step(m, &m->state[i][f]);
-            expected[f] =
-                m->cost[f] * exp(m->common * m->shared[f] + m->own * m->state[i][f] + m->between * m->fixed[i][f]);
+            expected[f] = m->cost[f] * exp(model_noise(m, i, f) + m->between * m->fixed[i][f]) * model_extra(m, i, f);
             sum += expected[f];
         }
         for (int f = 0; f < MODEL_FUNCTIONS; f++)
@@ -133,7 +188,8 @@ struct model_ask {
     uint32_t from[2], to[2]; /* of the baseline and now */
     double rate;
     double min_points;
-    bool other_instances; /* the instances of the two sides are different ones */
+    bool other_instances;                       /* the instances of the two sides are different ones */
+    const uint32_t (*numbers)[MODEL_INSTANCES]; /* of the instances of each minute, < MODEL_NUMBERS; NULL: they stay */
 };
 
 struct model_answer {
@@ -148,7 +204,9 @@ static int model_test(const struct model_ask *a, struct model_answer *ret)
     double *values = calloc((size_t) MODEL_FUNCTIONS * (max + 1), sizeof *values);
     const double *rows[MODEL_FUNCTIONS];
     struct drift_data d = {.cells = cells,
-                           .n_instances = a->other_instances ? 2 * MODEL_INSTANCES : MODEL_INSTANCES,
+                           .n_instances = a->numbers           ? MODEL_NUMBERS
+                                          : a->other_instances ? 2 * MODEL_INSTANCES
+                                                               : MODEL_INSTANCES,
                            .width = {60, 60},
                            .sample = 1e9 / a->rate,
                            .min_points = a->min_points,
@@ -160,6 +218,8 @@ static int model_test(const struct model_ask *a, struct model_answer *ret)
             for (uint32_t i = 0; i < MODEL_INSTANCES; i++) {
                 cells[n] =
                     (struct drift_cell){s, w - a->from[s], i + (s && a->other_instances ? MODEL_INSTANCES : 0), 0};
+                if (a->numbers)
+                    cells[n].instance = a->numbers[w][i] % MODEL_NUMBERS;
                 for (int f = 0; f < MODEL_FUNCTIONS; f++) {
                     values[(size_t) f * max + n] = a->minutes[w][i][f];
                     cells[n].whole += a->minutes[w][i][f];
