@@ -65,7 +65,7 @@ static void put_samples(struct gen *g)
     for (uint32_t i = 0; i < g->nodes; i++) {
         uint64_t count = 1 + rnd() % (rnd() % 100 ? 20 : 5000);
         uint32_t n = 0;
-        size_t m;
+        size_t m, values;
 
         if (g->is_parent[i])
             continue;
@@ -76,7 +76,10 @@ static void put_samples(struct gen *g)
         }
         m = wire_begin(&g->out, 2, n * 3 + 10);
         wire_put_packed_u32(&g->out, 1, stack, n);
-        wire_put_packed_u64(&g->out, 2, (uint64_t[]){count, count * 10000000}, 2);
+        values = wire_begin(&g->out, 2, 10);
+        wire_put_varint(&g->out, count);
+        wire_put_varint(&g->out, count * 10000000);
+        wire_end(&g->out, values);
         wire_end(&g->out, m);
     }
 }

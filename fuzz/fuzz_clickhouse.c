@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "model/builder.h"
 #include "store/engines/clickhouse/click_load.h"
+#include "batch_validate.h"
 
 enum { ROWS = 256 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection of the server fed with bytes over a socket pair: HTTP/1.1 or HTTP/2 as they say; with the first byte odd,
- * HTTP/2's preface and settings go before. Every request is answered, some as a stream, some late.
+ * HTTP/2's preface and settings go before. Every request is answered, some with trailers, some late.
  */
 #include "net/encoding.h"
 #include "net/grpc.h"
@@ -27,9 +27,8 @@ static void handle(void *arg, struct http_request *q)
         grpc_request_message(q, 1 << 16, &inflated, &message, &st);
         grpc_reply(q, &st, message);
     } else if (str_is(q->path, "/s")) {
-        http_stream_start(q);
-        http_stream_write(q, "abc", 3);
-        http_finish(q);
+        http_add_trailer(q, "x-end", STR("1"));
+        http_reply(q, 200, "text/plain", STR("abc"));
     } else if (str_is(q->path, "/l") && !late) {
         late = q;
         q->cancelled = cancelled;

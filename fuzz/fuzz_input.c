@@ -5,6 +5,7 @@
 #include "codec/input.h"
 #include "model/batch.h"
 #include "model/convert.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

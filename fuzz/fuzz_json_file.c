@@ -4,6 +4,7 @@
 
 #include "codec/jsonfile/json_file.h"
 #include "model/batch.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

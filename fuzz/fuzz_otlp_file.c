@@ -5,6 +5,7 @@
 #include "base/compress.h"
 #include "codec/otlp_file.h"
 #include "model/batch.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

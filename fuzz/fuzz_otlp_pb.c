@@ -8,6 +8,7 @@
 
 #include "codec/otlp.h"
 #include "model/batch.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

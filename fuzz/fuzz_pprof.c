@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "codec/pprof.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,6 +4,7 @@
 
 #include "codec/pprof.h"
 #include "codec/pprof_legacy.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,6 +9,7 @@
 #include "model/sink.h"
 #include "pipeline/receivers/pyroscope_service.h"
 #include "served.h"
+#include "batch_validate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -106,13 +106,3 @@ void queue_close(struct queue *q)
     pthread_mutex_unlock(&q->lock);
     wake(q);
 }
-
-size_t queue_size(struct queue *q)
-{
-    size_t n;
-
-    pthread_mutex_lock(&q->lock);
-    n = q->n;
-    pthread_mutex_unlock(&q->lock);
-    return n;
-}

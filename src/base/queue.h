@@ -35,6 +35,5 @@ struct queue_item *queue_take_all(struct queue *q);
 /* Waits for a message; NULL only if the queue is closed and empty, or after timeout_ms (-1: none). */
 struct queue_item *queue_wait(struct queue *q, int timeout_ms);
 void queue_close(struct queue *q); /* further pushes fail, waiters wake */
-size_t queue_size(struct queue *q);
 
 #endif

@@ -153,23 +153,12 @@ void wire_put_bytes_always(struct buf *b, uint32_t field, const void *p, size_t 
     b->n += (size_t) (q - start) + n;
 }
 
-static inline __attribute__((always_inline)) void put_packed(struct buf *b, uint32_t field, const void *list,
-                                                             uint32_t n, size_t width)
-{
-    char *q = n ? wire_room(b, WIRE_PACKED_MAX(n, width)) : NULL;
-
-    if (q)
-        b->n += (size_t) (wire_raw_packed(q, field, list, n, width) - q);
-}
-
 void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n)
 {
-    put_packed(b, field, v, n, sizeof *v);
-}
+    char *q = n ? wire_room(b, WIRE_PACKED_MAX(n, sizeof *v)) : NULL;
 
-void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n)
-{
-    put_packed(b, field, v, n, sizeof *v);
+    if (q)
+        b->n += (size_t) (wire_raw_packed(q, field, v, n, sizeof *v) - q);
 }
 
 /* Returns the position of the content and the number of length bytes reserved before it: position << 4 | bytes. */

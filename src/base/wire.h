@@ -262,9 +262,8 @@ static inline void wire_put_str(struct buf *b, uint32_t field, struct str s)
 {
     wire_put_bytes(b, field, s.p, s.n);
 }
-/* Packed lists; an empty one is left out. */
+/* A packed list; an empty one is left out. */
 void wire_put_packed_u32(struct buf *b, uint32_t field, const uint32_t *v, uint32_t n);
-void wire_put_packed_u64(struct buf *b, uint32_t field, const uint64_t *v, uint32_t n);
 
 /* A nested message: begin, write its fields, end. `guess` is the approximate number of bytes that follow; a guess with
  * the right number of length bytes avoids a move. */

@@ -7,7 +7,7 @@
  *   - Every table's entry 0 is the zero value ("none"); index 0 is always valid after batch_new(). Decoders fill in
  *     whatever the sender omitted, so the rest of wick never checks.
  *   - Every index in a batch is in range, every list lies inside its pool: decoders and builders guarantee it (tests
- *     verify it with batch_validate()), so consumers index without checks.
+ *     verify it with tests/tools/batch_validate.h), so consumers index without checks.
  *   - Lists of numbers (a stack's locations, a sample's values) are (offset, count) into one pool per kind: no pointer
  *     and no allocation per sample.
  *   - Strings are slices into the batch's arena or into the request it was decoded from, which the batch then owns
@@ -200,8 +200,6 @@ DEFINE_CLEANUP(struct batch *, batch_unref)
  * for processors that change nothing else. The resources' attributes still point into the original. */
 int batch_share(struct batch *b, struct batch **ret);
 
-/* Checks every guarantee that the head of this file gives. For tests and fuzzers. */
-int batch_validate(const struct batch *b, struct err *e);
 /* Bytes held: arena and input. */
 size_t batch_memory(const struct batch *b);
 

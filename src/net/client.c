@@ -350,8 +350,3 @@ void client_free(struct client *c)
     mem_free(c->user_agent);
     mem_free(c);
 }
-
-unsigned client_connections(const struct client *c)
-{
-    return c->n_conns;
-}

@@ -97,6 +97,5 @@ int client_start(struct client *c, struct client_request *r);
 void client_cancel(struct client_request *r);
 /* Frees the response; the request may be used again after its fields are set anew. */
 void client_request_done(struct client_request *r);
-unsigned client_connections(const struct client *c); /* open at present; for tests */
 
 #endif

@@ -272,19 +272,17 @@ static void put_head(struct conn *c, struct exchange *x)
 {
     struct http1 *h = http1_of(c);
     struct buf *b = &c->stream.out;
-    bool length_known = x->head_only || (!x->streaming && (!x->q.trailers.n || x->q.version < 11));
+    bool length_known = x->head_only || !x->q.trailers.n || x->q.version < 11;
 
-    if (x->q.version < 11 && !length_known)
-        h->keep_alive = false; /* closing the connection marks the end of the body */
     if (c->draining || (c->peer_closed && !h->in.n))
         h->keep_alive = false;
-    h->chunked_out = !length_known && x->q.version >= 11;
+    h->chunked_out = !length_known;
     buf_printf(b, "HTTP/1.1 %d %s\r\ndate: %s\r\n", x->q.status, http_reason(x->q.status), worker_date(c->worker));
     for (uint32_t i = 0; i < x->q.answer_headers.n; i++)
         http1_put_header(b, x->q.answer_headers.v[i].name, x->q.answer_headers.v[i].value);
     if (h->chunked_out)
         buf_puts(b, "transfer-encoding: chunked\r\n");
-    else if (!x->streaming && x->q.status != 204 && x->q.status != 304)
+    else if (x->q.status != 204 && x->q.status != 304)
         buf_printf(b, "content-length: %zu\r\n", exchange_length(x));
     if (!h->keep_alive)
         buf_puts(b, "connection: close\r\n");
@@ -298,10 +296,6 @@ static void respond(struct conn *c, struct exchange *x)
 {
     if (!http1_of(c)->head_put)
         put_head(c, x);
-}
-
-static void more(struct conn *c, struct exchange *x)
-{
 }
 
 static void put_end(struct conn *c, struct exchange *x)
@@ -350,8 +344,6 @@ static void flush(struct conn *c)
             answered(c);
             return;
         }
-        if (!n)
-            return;
         if (h->chunked_out)
             buf_printf(&c->stream.out, "%zx\r\n", n);
         stream_put(&c->stream, s.p, n);
@@ -402,7 +394,6 @@ static void done(struct conn *c)
 const struct conn_protocol conn_http1 = {
     .input = input,
     .respond = respond,
-    .more = more,
     .flush = flush,
     .timer = timer,
     .drain = drain,

@@ -231,8 +231,7 @@ static bool is_hop_header(struct str name)
            str_is(name, "upgrade") || str_is(name, "proxy-connection");
 }
 
-/* The list with room for `more` entries at the front, to be freed; NULL without memory. Not allocated from the
- * request's arena: while a response is streamed, that belongs to the handler's thread. */
+/* The list with room for `more` entries at the front, to be freed; NULL without memory. */
 static nghttp2_nv *nv_list(const struct http_headers *h, size_t more, size_t *ret_n)
 {
     nghttp2_nv *nv = mem_alloc((h->n + more) * sizeof *nv);
@@ -262,12 +261,10 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *p, siz
     bool end;
     struct str s = exchange_output(x, &end);
 
-    if (!s.n && !end)
-        return NGHTTP2_ERR_DEFERRED;
     n = MIN(MIN(n, s.n), FRAME_OUT_MAX);
     if (s.n)
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (end || (!x->streaming && n == s.n)) {
+    if (end || n == s.n) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (x->q.trailers.n) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -298,7 +295,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *f, const uint8_t *
 
 static bool tells_length(const struct exchange *x)
 {
-    return !x->streaming && !x->q.trailers.n && x->q.status != 204 && x->q.status != 304 &&
+    return !x->q.trailers.n && x->q.status != 204 && x->q.status != 304 &&
            !str_starts(http_headers_get(&x->q.answer_headers, "content-type"), STR("application/grpc"));
 }
 
@@ -327,11 +324,6 @@ static void respond(struct conn *c, struct exchange *x)
     }
     if (nghttp2_submit_response(http2_of(c)->session, x->stream_id, nv, n, body ? &provider : NULL) < 0)
         conn_fail(c);
-}
-
-static void more(struct conn *c, struct exchange *x)
-{
-    nghttp2_session_resume_data(http2_of(c)->session, x->stream_id);
 }
 
 /* After the response to a request whose body is still being received is sent, a peer that does not stop sending gets a
@@ -410,9 +402,7 @@ static void idle_timer(struct conn *c, int64_t now)
 /* A peer that grants no window for a response would hold its memory forever. */
 static bool reset_if_stuck(struct conn *c, struct exchange *x, int64_t now)
 {
-    bool waits = x->state == EXCHANGE_FINISHED || (x->streaming && x->pieces);
-
-    if (!waits || now < x->touched + options(c)->write_timeout_ns)
+    if (x->state != EXCHANGE_FINISHED || now < x->touched + options(c)->write_timeout_ns)
         return false;
     atomic_fetch_add_explicit(&c->worker->server->timeouts, 1, memory_order_relaxed);
     x->touched = now;
@@ -507,7 +497,6 @@ int conn_http2_new(struct conn *c)
 const struct conn_protocol conn_http2 = {
     .input = input,
     .respond = respond,
-    .more = more,
     .flush = flush,
     .timer = timer,
     .drain = drain,

@@ -20,7 +20,6 @@ static struct exchange *exchange_of(const struct http_request *q)
     return (struct exchange *) (uintptr_t) q; /* its first member */
 }
 
-static void start_on_loop(struct loop_call *call);
 static void finish_on_loop(struct loop_call *call);
 
 struct exchange *exchange_new(struct conn *c)
@@ -34,8 +33,6 @@ struct exchange *exchange_new(struct conn *c)
     x->worker = c->worker;
     x->peer = c->from;
     x->started = loop_now(c->worker->loop);
-    x->pieces_tail = &x->pieces;
-    x->start_call.run = start_on_loop;
     x->finish_call.run = finish_on_loop;
     arena_init(&x->q.arena, REQUEST_ARENA_MAX);
     x->q.status = 200;
@@ -103,10 +100,6 @@ void exchange_free(struct exchange *x)
     leave_conn(x);
     if (x->q.released)
         x->q.released(&x->q);
-    for (struct exchange_piece *p; (p = x->pieces);) {
-        x->pieces = p->next;
-        mem_free(p);
-    }
     buf_done(&x->body);
     buf_done(&x->q.answer);
     arena_done(&x->q.arena);
@@ -249,7 +242,6 @@ void exchange_cancel(struct exchange *x)
     if (x->told_cancel || x->state != EXCHANGE_HANDED)
         return;
     x->told_cancel = true;
-    atomic_store(&x->is_cancelled, true);
     if (x->q.cancelled)
         x->q.cancelled(&x->q);
 }
@@ -292,10 +284,7 @@ static void finish_on_loop(struct loop_call *call)
         worker_maybe_stopped(w);
         return;
     }
-    if (x->streaming)
-        c->protocol->more(c, x);
-    else
-        c->protocol->respond(c, x);
+    c->protocol->respond(c, x);
     conn_schedule(c);
 }
 
@@ -331,11 +320,6 @@ void http_reply_text(struct http_request *q, int status, const char *fmt, ...)
     http_reply(q, status, "text/plain; charset=utf-8", str_from(text));
 }
 
-bool http_is_cancelled(const struct http_request *q)
-{
-    return atomic_load(&exchange_of(q)->is_cancelled);
-}
-
 void http_take_body(struct http_request *q, struct buf *ret)
 {
     struct exchange *x = exchange_of(q);
@@ -344,82 +328,10 @@ void http_take_body(struct http_request *q, struct buf *ret)
     x->body = BUF_INIT;
 }
 
-/* --- streams --- */
-static void start_on_loop(struct loop_call *call)
-{
-    struct exchange *x = container_of(call, struct exchange, start_call);
-
-    x->streaming = true;
-    if (!x->conn)
-        return;
-    x->conn->protocol->respond(x->conn, x);
-    conn_schedule(x->conn);
-}
-
-int http_stream_start(struct http_request *q)
-{
-    struct exchange *x = exchange_of(q);
-
-    if (!loop_is_own_thread(x->worker->loop))
-        return loop_post(x->worker->loop, &x->start_call);
-    start_on_loop(&x->start_call);
-    return 0;
-}
-
-static void piece_on_loop(struct loop_call *call)
-{
-    struct exchange_piece *p = container_of(call, struct exchange_piece, call);
-    struct exchange *x = p->x;
-
-    if (!x->conn || x->head_only) {
-        atomic_fetch_sub(&x->waiting, p->n);
-        mem_free(p);
-        return;
-    }
-    if (!x->pieces)
-        x->touched = loop_now(x->worker->loop);
-    *x->pieces_tail = p;
-    x->pieces_tail = &p->next;
-    if (atomic_load(&x->waiting) > HTTP_STREAM_HIGH)
-        x->was_full = true;
-    x->conn->protocol->more(x->conn, x);
-    conn_schedule(x->conn);
-}
-
-ssize_t http_stream_write(struct http_request *q, const void *data, size_t n)
-{
-    struct exchange *x = exchange_of(q);
-    struct exchange_piece *p;
-    size_t waiting;
-
-    if (atomic_load(&x->is_cancelled))
-        return -ECANCELED;
-    if (!n)
-        return (ssize_t) atomic_load(&x->waiting);
-    if (atomic_load(&x->waiting) + n > HTTP_STREAM_MAX)
-        return -EAGAIN;
-    p = mem_alloc(sizeof *p + n);
-    if (!p)
-        return -ENOMEM;
-    *p = (struct exchange_piece){.call.run = piece_on_loop, .x = x, .n = n};
-    memcpy(p->data, data, n);
-    waiting = atomic_fetch_add(&x->waiting, n) + n;
-    if (loop_is_own_thread(x->worker->loop))
-        piece_on_loop(&p->call);
-    else
-        loop_post(x->worker->loop, &p->call);
-    return (ssize_t) waiting;
-}
-
-size_t http_stream_waiting(const struct http_request *q)
-{
-    return atomic_load(&exchange_of(q)->waiting);
-}
-
 /* --- for the protocols --- */
 bool exchange_has_body(const struct exchange *x)
 {
-    return !x->head_only && x->q.status != 204 && x->q.status != 304 && (x->streaming || exchange_length(x) > 0);
+    return !x->head_only && x->q.status != 204 && x->q.status != 304 && exchange_length(x) > 0;
 }
 
 size_t exchange_length(const struct exchange *x)
@@ -430,46 +342,16 @@ size_t exchange_length(const struct exchange *x)
 struct str exchange_output(struct exchange *x, bool *ret_end)
 {
     const char *p = x->q.answer_const.p ? x->q.answer_const.p : x->q.answer.p;
-    size_t left;
+    size_t left = exchange_has_body(x) ? exchange_length(x) - x->answer_pos : 0;
 
-    if (x->streaming) {
-        struct exchange_piece *piece = x->pieces;
-
-        *ret_end = !piece && x->state == EXCHANGE_FINISHED;
-        return piece ? (struct str){piece->data + piece->pos, (uint32_t) (piece->n - piece->pos)} : (struct str){0};
-    }
-    left = exchange_has_body(x) ? exchange_length(x) - x->answer_pos : 0;
     *ret_end = left == 0;
     return (struct str){left ? p + x->answer_pos : NULL, (uint32_t) MIN(left, UINT32_MAX)};
-}
-
-static void piece_sent(struct exchange *x, size_t n)
-{
-    struct exchange_piece *p = x->pieces;
-    size_t waiting;
-
-    p->pos += n;
-    waiting = atomic_fetch_sub(&x->waiting, n) - n;
-    if (p->pos == p->n) {
-        x->pieces = p->next;
-        if (!x->pieces)
-            x->pieces_tail = &x->pieces;
-        mem_free(p);
-    }
-    if (x->was_full && waiting < HTTP_STREAM_LOW && x->state == EXCHANGE_HANDED) {
-        x->was_full = false;
-        if (x->q.drained)
-            x->q.drained(&x->q);
-    }
 }
 
 void exchange_sent(struct exchange *x, size_t n)
 {
     x->touched = loop_now(x->worker->loop);
-    if (x->streaming)
-        piece_sent(x, n);
-    else
-        x->answer_pos += n;
+    x->answer_pos += n;
 }
 
 const char *worker_date(struct server_worker *w)

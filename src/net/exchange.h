@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Internal to the server: workers (one per loop), connections, exchanges (a request and its response). Everything of a
- * connection lives on its worker's loop; the fields of an exchange that other threads access are marked below.
+ * connection lives on its worker's loop.
  *
  *   exchange: READING ──────────> HANDED ────────────> FINISHED ──> freed
  *             (connection's)      (the handler's)      (connection's until all is sent)
@@ -23,14 +23,6 @@ struct server_worker;
 
 enum exchange_state { EXCHANGE_READING, EXCHANGE_HANDED, EXCHANGE_FINISHED };
 
-struct exchange_piece { /* A piece of a streamed response, on its way from another thread or waiting to be sent. */
-    struct loop_call call;
-    struct exchange *x;
-    struct exchange_piece *next;
-    size_t n, pos;
-    char data[];
-};
-
 struct exchange {
     struct http_request q; /* must be first: the handler's pointer */
     struct conn *conn;     /* NULL once the connection is gone */
@@ -48,21 +40,16 @@ struct exchange {
     bool owns_peer;     /* holds a reference of its own, because the connection is gone */
     bool discard;       /* answered before its body was read */
     bool head_only;     /* HEAD */
-    bool bad_head, told_cancel, was_full, head_sent, answer_sent;
+    bool bad_head, told_cancel, head_sent, answer_sent;
     /* the response being sent */
     size_t answer_pos;
-    bool streaming;
-    struct exchange_piece *pieces, **pieces_tail;
-    struct loop_call start_call, finish_call;
-    atomic_size_t waiting; /* any thread: bytes of pieces not yet sent */
-    atomic_bool is_cancelled;
+    struct loop_call finish_call;
 };
 
 /* The operations of one version of HTTP on a connection. */
 struct conn_protocol {
     void (*input)(struct conn *c, char *p, size_t n);
-    void (*respond)(struct conn *c, struct exchange *x); /* the head of the response may be sent, and any body */
-    void (*more)(struct conn *c, struct exchange *x);    /* a piece came, or the end of the stream */
+    void (*respond)(struct conn *c, struct exchange *x); /* the response may be sent */
     void (*flush)(struct conn *c);                       /* moves output into the stream, which is flushed afterwards */
     void (*timer)(struct conn *c, int64_t now);          /* deadlines of its requests */
     void (*drain)(struct conn *c);                       /* finish the requests in progress, then close */
@@ -150,11 +137,11 @@ void exchange_dispatch(struct exchange *x); /* the request is complete */
 void exchange_refuse(struct exchange *x, int status, const char *text);
 void exchange_cancel(struct exchange *x);  /* notifies the handler, once */
 void exchange_abandon(struct exchange *x); /* the connection or stream is gone: frees it, or leaves it to the handler */
-/* The next bytes of the response, empty if there are none at present; *ret_end: none will follow. */
+/* The bytes of the response that are left; *ret_end: there are none. */
 struct str exchange_output(struct exchange *x, bool *ret_end);
 void exchange_sent(struct exchange *x, size_t n); /* consumes them */
 bool exchange_has_body(const struct exchange *x);
-size_t exchange_length(const struct exchange *x); /* of a response that is not streamed */
+size_t exchange_length(const struct exchange *x); /* of the response's body */
 const char *worker_date(struct server_worker *w);
 
 /* conn.c */

@@ -14,8 +14,7 @@
  *     }
  *
  * From handle() until http_finish() the handler owns the request, whatever happens to the connection: if the peer
- * disconnects, q->cancelled and http_is_cancelled() report it, and the handler finishes as usual. Exactly one finish
- * per request. After it, q must not be accessed except in q->released.
+ * disconnects, q->cancelled reports it, and the handler finishes as usual. Exactly one finish per request. After it, q must not be accessed except in q->released.
  */
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
@@ -50,7 +49,6 @@ struct http_request {
     /* --- owned by the handler; set in begin() or handle(), called on the loop's thread --- */
     void *user;
     void (*cancelled)(struct http_request *q); /* the peer disconnected before the response was sent; at most once */
-    void (*drained)(struct http_request *q);   /* a stream that was full has room again */
     void (*released)(struct http_request *q);  /* the last call: free `user` here */
 
     /* --- the response --- */
@@ -65,26 +63,15 @@ struct http_request {
  * connection. */
 int http_add_header(struct http_request *q, const char *name, struct str value);
 int http_add_trailer(struct http_request *q, const char *name, struct str value);
-/* Sends status, headers, body (answer or answer_const), trailers; or ends a stream. */
+/* Sends status, headers, body (answer or answer_const), trailers. */
 void http_finish(struct http_request *q);
 /* Short form: sends a copied body with its type (NULL: no body) and finishes. */
 void http_reply(struct http_request *q, int status, const char *content_type, struct str body);
 /* Plain text with printf, for errors. */
 void http_reply_text(struct http_request *q, int status, const char *fmt, ...) _printf_(3, 4);
-bool http_is_cancelled(const struct http_request *q);
 /* Transfers the body's memory to an owner that keeps it longer than the request; q->body points into it from then
  * on. */
 void http_take_body(struct http_request *q, struct buf *ret);
-
-/* Streams: sends the head now (headers added later are lost, trailers are not), then pieces, then http_finish(). For
- * one request these must be called from one thread at a time. */
-enum { HTTP_STREAM_HIGH = 256 << 10, HTTP_STREAM_LOW = 64 << 10, HTTP_STREAM_MAX = 16 << 20 };
-int http_stream_start(struct http_request *q);
-/* Copies. Returns the number of bytes that wait to be sent: if it is more than HTTP_STREAM_HIGH, stop until q->drained
- * (called when it is below HTTP_STREAM_LOW). -EAGAIN over HTTP_STREAM_MAX, with nothing taken; -ECANCELED if the peer
- * is gone; -ENOMEM. */
-ssize_t http_stream_write(struct http_request *q, const void *p, size_t n);
-size_t http_stream_waiting(const struct http_request *q);
 
 /* --- the server --- */
 struct http_server;

@@ -261,31 +261,6 @@ int tenant_files_get(struct tenant_files *f, const char *tenant, struct str name
     return r < 0 ? err_set(e, r, "cannot read '%s': %m", text) : 0;
 }
 
-int tenant_files_remove(struct tenant_files *f, const char *tenant, struct str name, struct err *e)
-{
-    char folder[FOLDER_SIZE], text[TENANT_FILE_NAME_MAX + 1];
-    struct kept_file **at, *k;
-    int r = -ENOENT;
-
-    if (!tenant_file_name_ok(name))
-        return err_set(e, -ENOENT, "there is no such file");
-    folder_of(tenant, folder);
-    snprintf(text, sizeof text, "%.*s", STR_FMT(name));
-    pthread_mutex_lock(&f->lock);
-    if (f->dir >= 0) {
-        _cleanup_(fd_closep) int dir = open_folder(f, folder, false);
-
-        r = dir < 0 ? dir : fd_unlink(dir, text);
-    } else if ((k = *(at = find_kept(f, folder, name)))) {
-        *at = k->next;
-        buf_done(&k->content);
-        mem_free(k);
-        r = 0;
-    }
-    pthread_mutex_unlock(&f->lock);
-    return r < 0 ? err_set(e, r, "cannot remove '%s': %m", text) : 0;
-}
-
 struct name_walk {
     int (*fn)(void *arg, struct str name);
     void *arg;

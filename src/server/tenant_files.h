@@ -27,7 +27,6 @@ bool tenant_file_name_ok(struct str name);
 int tenant_files_put(struct tenant_files *f, const char *tenant, struct str name, struct str content, struct err *e);
 /* Appends the content to ret; -ENOENT. */
 int tenant_files_get(struct tenant_files *f, const char *tenant, struct str name, struct buf *ret, struct err *e);
-int tenant_files_remove(struct tenant_files *f, const char *tenant, struct str name, struct err *e);
 /* Calls fn for each name, in no order; a negative result ends it. */
 int tenant_files_each(struct tenant_files *f, const char *tenant, int (*fn)(void *arg, struct str name), void *arg,
                       struct err *e);

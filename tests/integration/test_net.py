@@ -118,8 +118,8 @@ def test_curl(flag, tmp_path):
         assert curl(flag, "--data-binary", f"@{big}", s.url + "/echo") == small
         if flag != "--http1.0":
             assert curl(flag, "-H", "Transfer-Encoding: chunked", "--data-binary", f"@{big}", s.url + "/echo") == small
-        streamed = curl(flag, s.url + "/stream?n=3000001")
-        assert len(streamed) == 3000001 and streamed[1000] == (1000 * 31 >> 3) & 255
+        large = curl(flag, s.url + "/large?n=3000001")
+        assert len(large) == 3000001 and large[1000] == (1000 * 31 >> 3) & 255
         head = curl(flag, "-I", s.url + "/hello").decode().lower()
         assert "200" in head.splitlines()[0] and "content-length: 6" in head
         info = curl(flag, "-H", "Cookie: a=b; session=s3", s.url + "/info?x=%20y").decode()
@@ -218,7 +218,7 @@ def test_half_close_is_answered():
 def test_slow_reader_is_dropped():
     with Server("--timeouts", 400) as s, socket.create_connection(("127.0.0.1", s.port)) as c:
         c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        c.sendall(b"GET /stream?n=50000000 HTTP/1.1\r\nHost: x\r\n\r\n")
+        c.sendall(b"GET /large?n=50000000 HTTP/1.1\r\nHost: x\r\n\r\n")
         time.sleep(1.5)
         assert curl(s.url + "/hello") == b"hello\n"
         assert s.stop()["timeouts"] >= 1
@@ -285,8 +285,8 @@ def test_tls(certs):
     with Server(*tls_args(certs), tls=True) as s:
         assert curl("--cacert", certs / "ca.pem", "--http1.1", s.url + "/hello") == b"hello\n"
         assert b"version 20" in curl("--cacert", certs / "ca.pem", s.url + "/info")  # ALPN chose h2
-        assert len(curl("--cacert", certs / "ca.pem", s.url + "/stream?n=2000000")) == 2000000
-        assert len(curl("--cacert", certs / "ca.pem", "--http1.1", s.url + "/stream?n=2000000")) == 2000000
+        assert len(curl("--cacert", certs / "ca.pem", s.url + "/large?n=2000000")) == 2000000
+        assert len(curl("--cacert", certs / "ca.pem", "--http1.1", s.url + "/large?n=2000000")) == 2000000
         assert curl("--cacert", certs / "ca.pem", "--tls-max", "1.2", s.url + "/hello") == b"hello\n"
         assert curl("--cacert", certs / "other.pem", s.url + "/hello", check=False) == b""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -9,7 +9,7 @@
  * prints statistics. SIGHUP reloads certificates.
  *
  *   /hello            text                     /echo      the body back (inflated; compressed if accepted)
- *   /thread           answered by another thread           /stream?n=  n bytes, streamed by another thread
+ *   /thread           answered by another thread           /large?n=  n bytes and a trailer, from another thread
  *   /info             method, version, path, query, headers as text
  *   /hang             never answered until the peer goes away; counted in /hung and /cancelled
  *   gRPC: /echo.Echo/Unary echoes; metadata x-code, x-message, x-retry-ms ask for a failure, x-delay-ms for a wait;
@@ -51,27 +51,12 @@ static void give(struct http_request *q, uint64_t size, uint64_t delay_ms)
     queue_push(&jobs, &j->item);
 }
 
-static void stream_out(struct http_request *q, uint64_t size)
+static void send_large(struct http_request *q, uint64_t size)
 {
-    char block[8192];
-
     http_add_header(q, "content-type", STR("application/octet-stream"));
     http_add_trailer(q, "x-done", STR("yes"));
-    http_stream_start(q);
-    for (uint64_t done = 0; done < size;) {
-        size_t n = (size_t) MIN(size - done, sizeof block);
-        ssize_t r;
-
-        for (size_t i = 0; i < n; i++)
-            block[i] = (char) ((done + i) * 31 >> 3);
-        r = http_stream_write(q, block, n);
-        if (r == -ECANCELED)
-            break;
-        if (r >= 0)
-            done += n;
-        while (http_stream_waiting(q) > HTTP_STREAM_HIGH && !http_is_cancelled(q))
-            usleep(200);
-    }
+    for (uint64_t i = 0; i < size; i++)
+        buf_putc(&q->answer, (char) (i * 31 >> 3));
     http_finish(q);
 }
 
@@ -108,7 +93,7 @@ static void *work(void *arg)
             if (grpc_is_request(j->q))
                 grpc_do(j->q, false);
             else if (j->size)
-                stream_out(j->q, j->size);
+                send_large(j->q, j->size);
             else
                 http_reply(j->q, 200, "text/plain", STR("from a thread\n"));
             mem_free(j);
@@ -178,7 +163,7 @@ static void handle(void *arg, struct http_request *q)
         echo(q);
     } else if (str_is(q->path, "/thread")) {
         give(q, 0, 0);
-    } else if (str_is(q->path, "/stream")) {
+    } else if (str_is(q->path, "/large")) {
         str_to_u64(http_query_get(q->query, &q->arena, "n"), 10, &v);
         give(q, v, 0);
     } else if (str_is(q->path, "/info")) {

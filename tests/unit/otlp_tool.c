@@ -14,6 +14,7 @@
 #include "codec/otlp.h"
 #include "codec/otlp_file.h"
 #include "model/batch.h"
+#include "batch_validate.h"
 
 static int decode(const char *from, struct buf *in, struct batch **ret, struct err *e)
 {

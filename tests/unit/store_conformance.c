@@ -14,6 +14,7 @@
 #include "store/store_table.h"
 #include "store/store_windows.h"
 #include "store_gen.h"
+#include "batch_validate.h"
 #include "tap.h"
 
 int64_t suite_clock = GEN_T0;

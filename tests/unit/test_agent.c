@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/batch.h"
+#include "batch_validate.h"
 #include "tap.h"
 
 /* --- governor --- */

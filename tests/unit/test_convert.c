@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "batch_validate.h"
 #include "tap.h"
 
 #include "model/builder.h"

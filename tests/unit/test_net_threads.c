@@ -48,18 +48,13 @@ static void handle(void *arg, struct http_request *q)
 
 static void answer(struct http_request *q)
 {
-    char block[1000];
-
-    memset(block, 'x', sizeof block);
-    if (!str_is(q->path, "/stream")) {
+    if (!str_is(q->path, "/large")) {
         http_add_header(q, "x-by", STR("worker"));
         http_reply(q, 200, "text/plain", q->body);
         return;
     }
-    http_stream_start(q);
-    for (int i = 0; i < 50; i++)
-        while (http_stream_write(q, block, sizeof block) == -EAGAIN)
-            usleep(100);
+    for (int i = 0; i < 50000; i++)
+        buf_putc(&q->answer, 'x');
     http_finish(q);
 }
 
@@ -93,10 +88,10 @@ static void launch(struct load *l, struct client_request *r);
 static void on_done(struct client_request *r)
 {
     struct load *l = r->user;
-    bool stream = str_is(r->target, "/stream");
+    bool large = str_is(r->target, "/large");
 
     l->done++;
-    l->good += !r->error && r->status == 200 && r->answer.n == (stream ? 50000 : sizeof body - 1);
+    l->good += !r->error && r->status == 200 && r->answer.n == (large ? 50000 : sizeof body - 1);
     l->cancelled += r->error == -ECANCELED;
     client_request_done(r);
     if (l->started < REQUESTS)
@@ -110,7 +105,7 @@ static void launch(struct load *l, struct client_request *r)
     int n = l->started++;
 
     *r = (struct client_request){.method = "POST",
-                                 .target = n % 5 == 0 ? STR("/stream") : STR("/echo"),
+                                 .target = n % 5 == 0 ? STR("/large") : STR("/echo"),
                                  .body = {body, sizeof body - 1},
                                  .timeout_ns = 20 * NS_PER_S,
                                  .done = on_done,

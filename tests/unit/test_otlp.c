@@ -8,6 +8,7 @@
 #include "base/wire.h"
 #include "model/batch.h"
 #include "model/builder.h"
+#include "batch_validate.h"
 #include "tap.h"
 
 /* A small batch with something in every corner. Returns NULL without memory. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pprof decoder against profiles written by hand, byte by byte, and against damaged ones. */
+#include "batch_validate.h"
 #include "tap.h"
 
 #include "base/compress.h"

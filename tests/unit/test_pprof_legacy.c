@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Legacy profiles, small ones written here. What google/pprof makes of real ones: tests/integration/test_convert.py. */
+#include "batch_validate.h"
 #include "tap.h"
 
 #include "base/buf.h"

@@ -8,6 +8,7 @@
 #include "report/strtab.h"
 #include "report/tabwriter.h"
 #include "report/units.h"
+#include "batch_validate.h"
 #include "tap.h"
 
 static struct str label(struct buf *b, int64_t v, const char *from, const char *to)

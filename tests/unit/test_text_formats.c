@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Folded stacks and perf script in, folded stacks and speedscope out. */
+#include "batch_validate.h"
 #include "tap.h"
 
 #include "base/json.h"

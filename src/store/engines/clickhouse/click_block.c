@@ -60,15 +60,6 @@ void click_block_reset(struct click_block *b)
     b->profiles = b->samples = b->duplicates = 0;
 }
 
-size_t click_block_bytes(const struct click_block *b)
-{
-    size_t n = 0;
-
-    for (int i = 0; i < CLICK_TABLES; i++)
-        n += click_rows_bytes(&b->rows[i]);
-    return n;
-}
-
 /* 1 if the ID is new in the dictionary table, 0 if it is known. */
 static int is_new(struct click_adding *a, enum click_table t, struct id128 id)
 {

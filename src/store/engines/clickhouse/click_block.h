@@ -39,7 +39,6 @@ struct click_block {
 void click_block_init(struct click_block *b, const struct store_config *c, const struct intake_limits *limits);
 void click_block_done(struct click_block *b);
 void click_block_reset(struct click_block *b); /* after the rows were stored */
-size_t click_block_bytes(const struct click_block *b);
 /* Forgets what the dictionary tables have: their rows were not stored. */
 void click_block_forget(struct click_block *b);
 

@@ -145,15 +145,6 @@ void click_rows_reset(struct click_rows *r)
     r->n = r->at = 0;
 }
 
-size_t click_rows_bytes(const struct click_rows *r)
-{
-    size_t n = 0;
-
-    for (int i = 0; i < CLICK_COLUMNS_MAX; i++)
-        n += r->columns[i].n + r->offsets[i].n;
-    return n;
-}
-
 int click_rows_encode(const struct click_rows *r, struct buf *out)
 {
     uint32_t n = 0;

@@ -67,7 +67,6 @@ struct click_rows {
 void click_rows_init(struct click_rows *r, enum click_table t);
 void click_rows_done(struct click_rows *r);
 void click_rows_reset(struct click_rows *r); /* keeps the memory */
-size_t click_rows_bytes(const struct click_rows *r);
 /* Appends the block; 0 or a negative errno of the columns. */
 int click_rows_encode(const struct click_rows *r, struct buf *out);
 
