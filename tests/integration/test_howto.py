@@ -159,6 +159,102 @@ static __always_inline long example_step(struct walk_state *w)
 #endif
 """
 
+ENGINE = r"""/* SPDX-License-Identifier: Apache-2.0 */
+/* `example`: an engine that leaves everything to another one, operation by operation. */
+#include <errno.h>
+
+#include "base/mem.h"
+#include "store/store.h"
+
+struct example_store {
+    struct store store; /* first: what the caller holds */
+    struct store *inner;
+};
+
+static struct store *inner(struct store *s)
+{
+    struct store *i = container_of(s, struct example_store, store)->inner;
+
+    i->labels = s->labels;
+    return i;
+}
+
+static int example_open(const struct store_config *c, struct store **ret, struct err *e)
+{
+    struct example_store *x = mem_zalloc(sizeof *x);
+    int r = x ? store_open(store_engine(STR("memory")), c, &x->inner, e) : -ENOMEM;
+
+    if (r < 0) {
+        mem_free(x);
+        return r;
+    }
+    *ret = &x->store;
+    return 0;
+}
+
+static void example_close(struct store *s)
+{
+    store_close(inner(s));
+    mem_free(container_of(s, struct example_store, store));
+}
+
+static void example_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
+{
+    store_append(inner(s), b, ctx, ack);
+}
+
+#define PASS_ON(name, parameters, ...)                   \
+    static int example_##name parameters                 \
+    {                                                    \
+        return inner(s)->ops->name(inner(s), __VA_ARGS__); \
+    }
+PASS_ON(select, (struct store *s, const struct store_query *q, struct tree **t, struct store_notes *n, struct err *e), q, t, n, e)
+PASS_ON(table, (struct store *s, const struct store_query *q, const struct store_table_query *k, struct store_table *t, struct store_notes *n, struct err *e), q, k, t, n, e)
+PASS_ON(spans, (struct store *s, const struct store_query *q, struct store_spans *t, struct err *e), q, t, e)
+PASS_ON(callers, (struct store *s, const struct store_query *q, struct str f, struct store_callers *t, struct store_notes *n, struct err *e), q, f, t, n, e)
+PASS_ON(series, (struct store *s, const struct store_query *q, const struct store_series_query *k, struct store_points *t, struct store_notes *n, struct err *e), q, k, t, n, e)
+PASS_ON(each_series, (struct store *s, const struct store_range *r, store_series_fn fn, void *ctx), r, fn, ctx)
+PASS_ON(attributes, (struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx, struct err *e), q, name, fn, ctx, e)
+PASS_ON(profiles, (struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e), q, fn, ctx, e)
+PASS_ON(export, (struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e), q, fn, ctx, e)
+PASS_ON(delete, (struct store *s, const char *tenant, const struct store_column *c, struct err *e), tenant, c, e)
+PASS_ON(retain, (struct store *s, bool all, struct err *e), all, e)
+PASS_ON(stats, (struct store *s, struct store_stats *t), t)
+
+const struct store_ops store_example = {
+    .name = "example",
+    .help = "an example",
+    .open = example_open,
+    .close = example_close,
+    .append = example_append,
+    .select = example_select,
+    .table = example_table,
+    .spans = example_spans,
+    .callers = example_callers,
+    .series = example_series,
+    .each_series = example_each_series,
+    .attributes = example_attributes,
+    .profiles = example_profiles,
+    .export = example_export,
+    .delete = example_delete,
+    .retain = example_retain,
+    .stats = example_stats,
+};
+"""
+
+ENGINE_TEST = """/* SPDX-License-Identifier: Apache-2.0 */
+/* The suite on engine `example`. TAP's counters are per file, so the suite is included, not linked. */
+#include "store_conformance.c"
+
+int main(void)
+{
+    struct suite s = {.ops = &store_example};
+
+    store_conformance(&s);
+    return tap_done();
+}
+"""
+
 VIEW = """// SPDX-License-Identifier: Apache-2.0
 // An example of a view.
 import {html} from "htm/preact";
@@ -200,6 +296,13 @@ def built(tmp_path_factory):
     (src / "cli/cmd_example.c").write_text(COMMAND)
     edit(src / "cli/commands.h", "COMMAND(doctor)\n", "COMMAND(doctor)\nCOMMAND(example)\n")
     edit(src / "cli/meson.build", "  'cmd_doctor.c',\n", "  'cmd_doctor.c',\n  'cmd_example.c',\n")
+    (src / "store/engines/example").mkdir()
+    (src / "store/engines/example/example.c").write_text(ENGINE)
+    edit(src / "store/store.c", "&store_memory,", "&store_memory, &store_example,")
+    edit(src / "store/store.h", "store_memory,", "store_memory, store_example,")
+    edit(src / "store/meson.build", "  'engines/memory/memory.c',\n", "  'engines/memory/memory.c',\n  'engines/example/example.c',\n")
+    (tree / "tests/unit/test_store_example.c").write_text(ENGINE_TEST)
+    edit(tree / "tests/unit/meson.build", "  'test_store_memory',\n", "  'test_store_memory',\n  'test_store_example',\n")
     folder = src / "agent/lang/example"
     folder.mkdir()
     (folder / "lang_example.c").write_text(LANGUAGE)
@@ -210,7 +313,7 @@ def built(tmp_path_factory):
     edit(tree / "web/src/main.js", 'import {Explore}', 'import {Example} from "./views/example.js";\nimport {Explore}')
     edit(tree / "web/src/main.js", "explore: Explore,", "explore: Explore, example: Example,")
     subprocess.run(["meson", "setup", "build"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
-    p = subprocess.run(["ninja", "-C", "build", "src/cli/wick"], cwd=tree, capture_output=True, text=True)
+    p = subprocess.run(["ninja", "-C", "build", "src/cli/wick", "tests/unit/test_store_example"], cwd=tree, capture_output=True, text=True)
     assert p.returncode == 0, p.stdout[-3000:]
     p = subprocess.run(["python3", "tests/structure.py"], cwd=tree, capture_output=True, text=True)
     assert p.returncode == 0, p.stdout
@@ -231,6 +334,14 @@ def test_component(built):
 def test_command(built):
     assert subprocess.run([built, "example"], capture_output=True, text=True, check=True).stdout == "an example\n"
     assert "prints a line" in subprocess.run([built, "help"], capture_output=True, text=True).stdout
+
+
+def test_engine(built):
+    """It passes the suite of every engine, and commands choose it by its name without naming it themselves."""
+    p = subprocess.run([built.parents[2] / "tests/unit/test_store_example"], capture_output=True, text=True)
+    assert p.returncode == 0 and "not ok" not in p.stdout, p.stdout[-3000:]
+    p = subprocess.run([built, "store", "stats", "--json", "--store", "example:"], capture_output=True, text=True, check=True)
+    assert json.loads(p.stdout)["profiles"] == 0
 
 
 @pytest.mark.parametrize("how", ["bpf", "old-bpf"])
