@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The web UI: a tree of a million nodes in a browser, and 5 users on a day of data
+# The web UI: a tree of a million nodes in a browser, 5 users on a day of data, and samples with times
 #
-# Chromium with software rendering. Prepares first, then measures: bench/bench_ui.sh [picture|views]... for some of it.
+# Chromium with software rendering. Prepares first, then measures: bench/bench_ui.sh [picture|views|times]... for some of it.
 set -eu
 cd "$(dirname "$0")/.."
 ninja -C build src/cli/wick >/dev/null
@@ -48,4 +48,13 @@ views() {
     echo
 }
 
-for part in ${*:-picture views}; do $part; done
+times() {
+    serve times build/src/cli/wick serve --no-agent --store "$tmp/times" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
+    echo "| samples with times | | | bar |"
+    echo "|---|---|---|---|"
+    build/venv/bin/python bench/ui_times.py "http://$(grep -o 'OTLP/HTTP: listening on 127[^ "]*' "$tmp/times.log" | awk '{print $4}')" \
+        "$(grep -o 'ready: http://[^ ]*' "$tmp/times.log" | cut -d' ' -f2)"
+    echo
+}
+
+for part in ${*:-picture views times}; do $part; done

@@ -38,7 +38,10 @@ const struct answer_param answer_params[] = {
     {"against", "rest: compare the spans selected by duration and span_from, span_to with the others"},
     {"span_from", "with against: start of the selected part of the time range"},
     {"span_to", "with against: its end"},
-    {"rows", "number of ranges of latency; default: 30"},
+    {"times",
+     "sample: 'from' and 'to' select samples by the time they were taken; default: profiles by the time they start"},
+    {"rows", "span_heatmap: number of ranges of latency, default: 30; heatmap: parts of a column, default: 50"},
+    {"columns", "number of columns that the time range is divided into; default: 1000"},
     {"profile", "only this profile: a handle from profiles"},
     {"focus", "only stacks with a frame that matches this regular expression"},
     {"ignore", "exclude stacks with a frame that matches"},
@@ -124,6 +127,7 @@ struct query_params answer_params_of(struct answer_request *c)
         .base_to = answer_param(c, "base_to"),
         .trace_id = answer_param(c, "trace_id"),
         .span_id = answer_param(c, "span_id"),
+        .times = answer_param(c, "times"),
         .profile = answer_param(c, "profile"),
         .focus = answer_param(c, "focus"),
         .ignore = answer_param(c, "ignore"),
@@ -556,7 +560,7 @@ static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 
 #define SPANS "trace_id", "span_id", "service", "span_name", "span_status", "min_duration", "max_duration", "children"
 #define PICKS SPANS, "slowest", "against", "span_from", "span_to"
-#define FILTERS PICKS, "profile", "focus", "ignore", "hide"
+#define FILTERS PICKS, "times", "profile", "focus", "ignore", "hide"
 #define PARAMS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 const struct question questions[] = {
@@ -600,6 +604,10 @@ const struct question questions[] = {
     {"span_heatmap", "how many spans of a name started when and took how long",
      PARAMS("service", "span_name", "span_status", "min_duration", "max_duration", "step", "rows"), true, false, false,
      answer_run_span_heatmap},
+    {"heatmap", "when samples were taken: columns of time, each divided into rows of time", PARAMS("step", "rows"),
+     true, false, false, answer_run_heatmap},
+    {"chart", "what each thread did when: stacks by thread and column of time, waiting, and spans",
+     PARAMS("columns", "limit"), true, false, false, answer_run_chart},
     {"services", "services with their types and versions", PARAMS(NULL), true, false, false, run_services},
     {"labels", "labels and attributes that can be filtered and grouped by, or the values of one",
      PARAMS("label", "attributes"), true, false, false, run_labels},

@@ -36,4 +36,8 @@ int answer_run_trace(struct answer_request *c, struct buf *out, struct err *e);
 int answer_run_span_names(struct answer_request *c, struct buf *out, struct err *e);
 int answer_run_span_heatmap(struct answer_request *c, struct buf *out, struct err *e);
 
+/* answer_times.c */
+int answer_run_heatmap(struct answer_request *c, struct buf *out, struct err *e);
+int answer_run_chart(struct answer_request *c, struct buf *out, struct err *e);
+
 #endif

@@ -29,7 +29,8 @@ struct spans {
     struct {
         const struct labels *labels;
         uint32_t group;
-    } cached[GROUPS_CACHED]; /* the labels of a series have one address during a listing */
+    } cached[GROUPS_CACHED];           /* the labels of a series have one address during a listing */
+    const struct store_column *column; /* whose samples are selected */
     uint32_t rate_min, rate_max;
 };
 
@@ -82,6 +83,12 @@ static int add_span(void *ctx, const struct store_profile *p)
     if (p->duration_ns <= 0 || p->time_ns > INT64_MAX - p->duration_ns)
         return 0;
     x = (struct span){p->time_ns, p->time_ns + p->duration_ns, group_of(s, p->labels)};
+    if (s->column->taken_to) {
+        x.start = MAX(x.start, s->column->taken_from);
+        x.end = MIN(x.end, s->column->taken_to);
+        if (x.start >= x.end)
+            return 0;
+    }
     if (last && last->start == x.start && last->group == x.group) { /* the processes of one batch */
         last->end = MAX(last->end, x.end);
         return 0;
@@ -106,6 +113,8 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     sq.notes = &notes;
     sq.n_columns = 1;
     sq.columns[0].spans = NULL;
+    sq.columns[0].taken_to = 0;
+    ret->column = &q->q.columns[column];
     sq.has_trace = sq.has_span = false; /* coverage is that of the whole selection, whichever part of it is queried */
     sq.focus = sq.ignore = sq.hide = (struct str){0};
     r = s->ops->profiles(s, &sq, add_span, ret, e);

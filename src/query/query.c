@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/wrap.h"
 #include "model/builder.h"
+#include "query/query_heat.h"
 #include "query/query_names.h"
 #include "store/match.h"
 
@@ -80,6 +81,7 @@ struct column_params {
 static int get_column(struct query *q, int i, const struct column_params *p, struct err *e)
 {
     int r = p->selector.n ? selector_parse(p->selector, &q->arena, &q->selectors[i], e) : 0;
+    struct type type;
 
     if (r < 0)
         return bad(e, r, p->name);
@@ -89,7 +91,12 @@ static int get_column(struct query *q, int i, const struct column_params *p, str
     }
     if (p->from >= p->to)
         return err_set(e, -EINVAL, "%s: the time range is empty: 'from' must be before 'to'", p->name);
-    q->q.columns[i] = (struct store_column){&q->selectors[i], p->from, p->to};
+    q->q.columns[i] = (struct store_column){.selector = &q->selectors[i], .from = p->from, .to = p->to};
+    if (q->by_sample && !(type_by_name(q->selectors[i].type, &type) && type.rule == TYPE_GAUGE)) {
+        q->q.columns[i].from = wrap_sub(p->from, QUERY_TAKEN_BEFORE);
+        q->q.columns[i].taken_from = p->from;
+        q->q.columns[i].taken_to = p->to;
+    }
     return 0;
 }
 
@@ -213,6 +220,9 @@ int query_compile(const struct query_params *p, struct query **ret, struct err *
     q->type = p->type.n ? p->type : STR("cpu");
     if (!q->q.tenant)
         return -ENOMEM;
+    if (p->times.n && !str_is(p->times, "sample") && !str_is(p->times, "profile"))
+        return err_set(e, -EINVAL, "times: '%.*s' is not sample or profile", STR_FMT(p->times));
+    q->by_sample = str_is(p->times, "sample");
     r = compile_columns(p, q, e);
     q->any_type &= !p->type.n;
     if (r == 0)

@@ -29,6 +29,7 @@ struct query_params {
     struct str base_query, base_from, base_to; /* any of them makes it a diff [query, from, to] */
     struct str trace_id, span_id;              /* hex */
     bool any_trace;                            /* span_id may be given without trace_id */
+    struct str times;                          /* sample: by the time of each sample, not of its profile */
     struct str profile;                        /* handle of one profile, hex */
     struct str focus, ignore, hide;            /* regular expressions */
     struct str by;                             /* function, filefunction, file, line, address [function] */
@@ -48,6 +49,7 @@ struct query {
     struct names *names;
     struct str type; /* of selectors without one */
     bool is_diff;
+    bool by_sample;                     /* columns select samples by their own time (store_column.taken_from) */
     bool any_type;                      /* no type was named: that of samples of spans depends on what there is */
     struct link *links[2];              /* spans that columns are limited to, NULL if they are not */
     struct store_span_set span_sets[2]; /* of links */

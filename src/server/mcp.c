@@ -82,6 +82,14 @@ static const struct tool {
      NULL},
     {"span_heatmap", "How many spans of a name started when and took how long. Use it to see when latency changed.",
      NULL},
+    {"heatmap",
+     "When samples were taken: columns of time, each divided into rows (a part of a second for short ranges). Use it to find "
+     "spikes and pauses; then top with from and to in nanoseconds and times=sample.",
+     NULL},
+    {"chart",
+     "What each thread did when, from the times of its samples: cells are column, number of columns, node, and 1 for waiting. "
+     "Choose a short range and few columns.",
+     NULL},
     {"services",
      "The services that send profiles, with their types and versions. The first call when no name is known.", NULL},
     {"labels",

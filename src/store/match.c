@@ -33,6 +33,7 @@ int match_column(struct match *m, const struct store_column *c, const char *cons
     int r = match_init(m, c->selector, allow, need_type, e);
 
     m->spans = c->spans;
+    m->column = c;
     return r;
 }
 

@@ -21,6 +21,7 @@ struct match {
     uint32_t n_detail;
     uint64_t series_mask;               /* bit per matcher on a label of the allow-list */
     const struct store_span_set *spans; /* set by match_column(); NULL: samples of any span */
+    const struct store_column *column;  /* set by match_column(): when samples must have been taken */
 };
 
 /* Whether the allow-list has this name in any spelling. allow: NULL-terminated. */

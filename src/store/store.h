@@ -98,7 +98,17 @@ struct store_column {
     /* If not NULL, only samples that are linked to one of these spans (store_spans.h). An engine that cannot select them
      * fails with -ENOTSUP. */
     const struct store_span_set *spans;
+    /* If taken_to is not 0, only samples that were taken in [taken_from, taken_to). A sample without a time counts as taken
+     * at the start of its profile. from and to still select profiles by their start and must include the profiles that
+     * contain these samples. This reads detail. */
+    int64_t taken_from, taken_to;
 };
+
+/* Whether the column selects a sample that was taken at this time. */
+static inline bool store_column_taken(const struct store_column *c, int64_t time_ns)
+{
+    return !c->taken_to || (time_ns >= c->taken_from && time_ns < c->taken_to);
+}
 
 struct store_query {
     const char *tenant; /* never NULL; "" is the default tenant */
@@ -186,6 +196,13 @@ typedef int (*store_profile_fn)(void *ctx, const struct store_profile *p);
 /* Receives a batch of whole profiles as they were sent (stacks, attributes, links, timestamps). */
 typedef int (*store_batch_fn)(void *ctx, struct batch *b);
 
+/* A sample and when it was taken; or samples without a time, and when their profile starts. */
+struct store_moment {
+    int64_t time_ns, value;
+    bool exact; /* the sample's own time */
+};
+typedef int (*store_moment_fn)(void *ctx, const struct store_moment *m);
+
 struct store_stats {
     uint64_t profiles, samples; /* accepted since start */
     uint64_t duplicates, rejected;
@@ -244,6 +261,9 @@ struct store_ops {
                  struct store_table *ret, struct store_notes *notes, struct err *e);
     /* Column 0 as sums by span (store_spans.h), to be freed with store_spans_done(). Adds to q->notes. */
     int (*spans)(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
+    /* Calls fn with the time and the value of each sample of column 0, in no particular order. NULL where the engine has
+     * nothing better than export. */
+    int (*moments)(struct store *s, const struct store_query *q, store_moment_fn fn, void *ctx, struct err *e);
     /* Column 0 in equal windows of time (store_windows.h), whose number and width are set in *ret. NULL where the engine
      * has nothing better than one select for each window: call store_windows(). */
     int (*windows)(struct store *s, const struct store_query *q, struct store_windows *ret, struct store_notes *notes,

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 import file_oracles  # noqa: E402
+import timed_data  # noqa: E402
 import ui_data  # noqa: E402
 from opentelemetry.proto.profiles.v1development import profiles_pb2  # noqa: E402
 from wick_tools import NASTY, ROOT, WICK, Served, Server, convert
@@ -64,6 +65,18 @@ def test_suite(server, suite):
         names = [taken.dictionary.string_table[f.name_strindex] for f in taken.dictionary.function_table]
         assert "example.com/shop/cart.encode" in names and "walk" not in names, names
         assert sum(sum(s.values) for r in taken.resource_profiles for c in r.scope_profiles for p in c.profiles for s in p.samples) > 0
+
+
+def test_times(tmp_path):
+    """Samples with times: the heat map and the flame chart."""
+    s = Server(tmp_path, "--no-agent")
+    try:
+        data = timed_data.Timed()
+        data.send(s)
+        first = data.start // timed_data.S
+        run("times", url=s.url, **{"from": first, "to": first + timed_data.SECONDS, "seconds": timed_data.SECONDS, "spike": timed_data.SPIKE})
+    finally:
+        s.stop()
 
 
 BURN = """#include <time.h>

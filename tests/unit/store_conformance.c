@@ -643,6 +643,13 @@ void dump_answers(struct buf *out, struct store *s, int64_t from, int64_t to)
             dump_tables(&lines, s, &k.q);
         k.q.columns[0].spans = NULL;
         store_span_set_done(&set);
+        k.q.columns[0].taken_from = from + (to - from) / 3;
+        k.q.columns[0].taken_to = from + (to - from) / 2;
+        dump_question(out, s, &k.q, "taken in a part of the range");
+        dump_spans(&lines, s, &k.q);
+        s->ops->export(s, &k.q, dump_batch_fn, &lines, NULL);
+        dump_table(&lines, s, &k.q, ROWS_FUNCTION);
+        k.q.columns[0].taken_from = k.q.columns[0].taken_to = 0;
         dump_points(&lines, s, &k.q, STR("service.name"), STR(""));
         dump_points(&lines, s, &k.q, STR(""), STR("fn7"));
         dump_points(&lines, s, &k.q, i % 2 ? STR("thread_name") : STR("process.pid"), i % 3 ? STR("") : STR("fn7"));

@@ -70,6 +70,8 @@ static const struct expectation {
     {"GET", "/api/v1/alerts", OWN},
     {"GET", "/api/v1/alerts/rule", NEUTRAL, "/api/v1/alerts/rule?query=cpu"},
     {"POST", "/api/v1/alerts/test", OWN, "/api/v1/alerts/test", ""},
+    {"GET", "/api/v1/heatmap", NEUTRAL, "/api/v1/heatmap?query=cpu"},
+    {"GET", "/api/v1/chart", NEUTRAL, "/api/v1/chart?query=cpu"},
     {"POST", "/v1/traces", NEUTRAL},
     {"POST", "/opentelemetry.proto.collector.trace.v1.TraceService/Export", NEUTRAL},
     {"GET", "/api/v1/services", OWN},

@@ -5,7 +5,7 @@ export const bindings = [
     ["Everywhere", [["?", "this help"], ["/", "search frames"], ["g h", "go to Home"], ["g s", "go to Services"], ["g e", "go to Explore"],
         ["g c", "go to Compare"], ["g n", "go to Sources"], ["L", "pause or resume live updates"], ["T", "theme: light, dark, system"]]],
     ["Explore and Compare", [["1", "flame graph"], ["2", "table"], ["3", "both"], ["4", "call graph"], ["5", "callers and callees"],
-        ["6", "source lines"], ["7", "individual profiles"], ["8", "label explorer"], ["i", "icicle or flame"], ["r", "collapse recursion"], ["o", "only my code"],
+        ["6", "source lines"], ["7", "individual profiles"], ["8", "label explorer"], ["9", "flame chart"], ["i", "icicle or flame"], ["r", "collapse recursion"], ["o", "only my code"],
         ["f", "frames of interpreters and program starts"]]],
     ["Flame graph", [["← → ↑ ↓", "move between frames"], ["Enter", "zoom to the frame"], ["Esc", "zoom out"], ["0", "show all"],
         ["+ -", "zoom"], ["a d", "move left, right"], ["n p", "next, previous match"], ["m", "frame menu"]]],

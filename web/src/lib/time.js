@@ -64,3 +64,9 @@ export function before(r) {
     const length = r.toMs - r.fromMs;
     return {from: seconds(r.fromMs - length), to: seconds(r.fromMs)};
 }
+
+// A time in nanoseconds as text in the URL: FROM-TO. Null if it is anything else.
+export function parseCell(text) {
+    const m = /^(\d{16,19})-(\d{16,19})$/.exec(text ?? "");
+    return m && BigInt(m[1]) < BigInt(m[2]) ? [BigInt(m[1]), BigInt(m[2])] : null;
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong with the parameters of a URL, as a sentence: asked before anything is requested, so that a mistyped link
 // gives an explanation and not an error of the server.
+import {parseCell} from "./time.js";
 import {parseSelector, printSelector} from "./selector.js";
 
 // Expressions of Go and RE2 that JavaScript writes differently are left to the server.
@@ -30,6 +31,7 @@ export function urlProblem(p) {
         if (why) return `“${p[k]}” (${words[k]}) is not a regular expression: ${why}. The parameter is ${k}.`;
     }
     for (const k in hex) if (p[k] && !(new RegExp(`^[0-9a-f]{${hex[k]}}$`, "i").test(p[k]))) return `“${p[k]}” is not the id of a ${k}: it has ${hex[k]} hexadecimal digits.`;
+    for (const k of ["cell", "cell2", "win"]) if (p[k] && !parseCell(p[k])) return `“${p[k]}” is not a time of the heat map: it looks like 1763281234000000000-1763281235000000000, in nanoseconds. The parameter is ${k}.`;
     if (p.nodes && !/^\d{1,7}$/.test(p.nodes)) return `“${p.nodes}” is not a number of nodes.`;
     return "";
 }

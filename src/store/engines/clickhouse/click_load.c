@@ -55,6 +55,15 @@ static bool is_linked(const struct store_query *q, uint32_t i)
     return q->has_trace || q->has_span || q->columns[i].spans;
 }
 
+/* Only samples that were taken when the column says; ts is relative to the start of the profile. */
+static void put_taken(struct buf *sql, const struct store_column *c)
+{
+    if (c->taken_to)
+        buf_printf(sql,
+                   " AND time + if(ts > toInt64(-4611686018427387904), ts, 0) BETWEEN toInt64(%lld) AND toInt64(%lld)",
+                   (long long) c->taken_from, (long long) c->taken_to - 1);
+}
+
 static void put_links(struct buf *sql, const struct store_query *q)
 {
     if (q->has_trace) {
@@ -202,6 +211,7 @@ static void make_rest(struct click_load *l, uint32_t i)
         l->details[i][k] = *m->detail[k];
     l->selectors[i] = (struct selector){.type = l->q->columns[i].selector->type, .v = l->details[i], .n = m->n_detail};
     l->rest.columns[i].selector = &l->selectors[i];
+    l->rest.columns[i].taken_to = 0; /* the server selects by it */
 }
 
 int click_load_begin(struct click_load *l, struct click *c, const struct store_query *q, bool need_type, struct err *e)
@@ -338,6 +348,7 @@ static int ask_samples(struct click_load *l, uint32_t i, const struct click_want
     buf_printf(&sql, "sum(value), count() FROM %s", is_linked(l->q, i) ? "links" : "samples");
     click_put_where(&sql, l, i);
     put_links(&sql, l->q);
+    put_taken(&sql, &l->q->columns[i]);
     buf_put_buf(&sql, more);
     click_put_sample_columns(&group, want, typed, NULL);
     cut_comma(&group);

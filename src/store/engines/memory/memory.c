@@ -173,6 +173,30 @@ bool memory_item_matches(const struct memory_store *m, const struct memory_item 
                                                      it->batch->profiles[it->in.profile].duration_ns, it->value));
 }
 
+/* Whether any part of the sample was taken when the column says. */
+static bool was_taken(const struct memory_item *it, const struct sample *s, const struct store_column *c)
+{
+    bool any = !s->timestamps.n && store_column_taken(c, it->time_ns);
+
+    for (uint32_t i = 0; !any && i < s->timestamps.n; i++)
+        any = store_column_taken(c, (int64_t) it->batch->timestamps[s->timestamps.off + i]);
+    return any;
+}
+
+int64_t memory_sample_value(const struct memory_item *it, uint32_t index, const struct match *match)
+{
+    const struct batch *b = it->batch;
+    const struct sample *s = &b->samples[index];
+    int64_t sum = 0;
+
+    if (!match->column->taken_to || !s->timestamps.n)
+        return intake_value(b, &it->in, index);
+    for (uint32_t i = 0; i < s->timestamps.n; i++)
+        if (store_column_taken(match->column, (int64_t) b->timestamps[s->timestamps.off + i]))
+            sum = wrap_add(sum, s->values.n ? b->values[s->values.off + i] : 1);
+    return intake_scale(sum, it->in.scale);
+}
+
 bool memory_sample_matches(const struct memory_item *it, const struct sample *s, const struct store_query *q,
                            const struct match *match)
 {
@@ -183,6 +207,8 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
     if (q->has_span && memcmp(l->span_id, q->span_id, 8) != 0)
         return false;
     if (match->spans && !store_span_set_has(match->spans, l))
+        return false;
+    if (match->column->taken_to && !was_taken(it, s, match->column))
         return false;
     for (uint32_t i = 0; i < match->n_detail; i++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -244,10 +270,10 @@ int memory_profiles(struct store *s, const struct store_query *q, store_profile_
             continue;
         for (uint32_t k = 0; k < p->samples.n; k++)
             if (memory_sample_matches(it, &it->batch->samples[p->samples.off + k], q, &match)) {
-                out.value = wrap_add(out.value, intake_value(it->batch, &it->in, p->samples.off + k));
+                out.value = wrap_add(out.value, memory_sample_value(it, p->samples.off + k, &match));
                 out.n_samples++;
             }
-        if (!out.n_samples && (match.n_detail || store_query_by_span(q)))
+        if (!out.n_samples && (match.n_detail || match.column->taken_to || store_query_by_span(q)))
             continue;
         memcpy(out.id, p->id, 16);
         out.handle =

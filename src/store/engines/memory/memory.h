@@ -45,9 +45,11 @@ struct memory_store {
 /* Whether the item belongs to the query's column. */
 bool memory_item_matches(const struct memory_store *m, const struct memory_item *it, const struct store_query *q,
                          const struct match *match, const struct store_column *c);
-/* Whether the query also selects this sample of it (trace, span, detail matchers). */
+/* Whether the query also selects this sample of it (trace, span, time, detail matchers). */
 bool memory_sample_matches(const struct memory_item *it, const struct sample *s, const struct store_query *q,
                            const struct match *match);
+/* The value of sample number `index` of the batch, without what was taken at other times than the column selects. */
+int64_t memory_sample_value(const struct memory_item *it, uint32_t index, const struct match *match);
 /* Appends the text of the attribute of this name that is nearest to the sample: its own, the profile's, the
  * resource's. */
 void memory_find_attr(const struct memory_item *it, const struct sample *s, struct str name, struct buf *out);

@@ -77,7 +77,25 @@ static uint32_t copy_location(struct export *x, uint32_t i)
                                                               .n_attrs = n});
 }
 
-static void copy_sample(struct export *x, const struct memory_item *it, uint32_t index)
+/* Copies the part of a sample that was taken when the column says. */
+static void copy_taken(struct export *x, const struct sample *s, const struct builder_sample *like,
+                       const struct store_column *c)
+{
+    for (uint32_t i = 0; i < s->timestamps.n; i++) {
+        const uint64_t *time = &x->from->timestamps[s->timestamps.off + i];
+        struct builder_sample one = *like;
+
+        if (!store_column_taken(c, (int64_t) *time))
+            continue;
+        one.timestamps = time;
+        one.n_timestamps = 1;
+        one.values = s->values.n ? &x->from->values[s->values.off + i] : NULL;
+        one.n_values = s->values.n ? 1 : 0;
+        builder_sample(x->to, &one);
+    }
+}
+
+static void copy_sample(struct export *x, const struct memory_item *it, uint32_t index, const struct match *match)
 {
     const struct batch *b = x->from;
     const struct sample *s = &b->samples[index];
@@ -88,6 +106,11 @@ static void copy_sample(struct export *x, const struct memory_item *it, uint32_t
     for (uint32_t i = 0; i < n; i++)
         x->list[i] = copy_location(x, b->dict.indices[st.off + i]);
     stack = builder_stack(x->to, x->list, n);
+    if (s->timestamps.n && match->column->taken_to) {
+        copy_taken(x, s, &(struct builder_sample){.stack = stack, .link = link, .attrs = copy_attrs(x, s->attrs)},
+                   match->column);
+        return;
+    }
     if (s->timestamps.n && s->values.n) {
         builder_sample(x->to, &(struct builder_sample){.stack = stack,
                                                        .link = link,
@@ -157,7 +180,7 @@ static void copy_item(struct export *x, const struct memory_item *it, const stru
     out->attrs = copy_attrs(x, p->attrs);
     for (uint32_t i = 0; i < p->samples.n && !builder_error(x->to); i++)
         if (memory_sample_matches(it, &b->samples[p->samples.off + i], q, match))
-            copy_sample(x, it, p->samples.off + i);
+            copy_sample(x, it, p->samples.off + i, match);
 }
 
 int memory_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e)

@@ -102,12 +102,12 @@ static int add_item(struct growing_tree *x, const struct memory_item *it, const 
         const struct sample *s = &it->batch->samples[p->samples.off + i];
         uint32_t node;
 
-        if (!memory_sample_matches(it, s, x->q, match) || !intake_value(it->batch, &it->in, p->samples.off + i))
+        if (!memory_sample_matches(it, s, x->q, match) || !memory_sample_value(it, p->samples.off + i, match))
             continue;
         node = add_stack(x, it->batch, s->stack);
         if (node == TREE_NONE)
             return -ENOMEM;
-        tree_add(x->t, node, column, intake_value(it->batch, &it->in, p->samples.off + i));
+        tree_add(x->t, node, column, memory_sample_value(it, p->samples.off + i, match));
         notes->samples++;
     }
     return 0;
@@ -165,7 +165,7 @@ static int gauge_item(struct gauge *g, const struct memory_item *it, const struc
 
         if (memory_sample_matches(it, s, q, match))
             r = gauge_add(g, it->batch, s->stack, identity_stack_of(it->batch, s->stack, &memo),
-                          intake_value(it->batch, &it->in, p->samples.off + i));
+                          memory_sample_value(it, p->samples.off + i, match));
     }
     arena_done(&a);
     return r;
@@ -294,7 +294,7 @@ static int add_spans(struct store_spans *to, const struct memory_item *it, const
         const struct sample *s = &b->samples[p->samples.off + i];
         struct span_sample v = {.link = s->link ? &b->dict.links[s->link] : NULL,
                                 .service = service,
-                                .value = intake_value(b, &it->in, p->samples.off + i),
+                                .value = memory_sample_value(it, p->samples.off + i, match),
                                 .count = MAX(s->timestamps.n, 1u),
                                 .from = it->time_ns,
                                 .to = wrap_add(it->time_ns, p->duration_ns)};
@@ -465,7 +465,7 @@ static int add_points(const struct point_adding *x, const struct memory_item *it
         r = find_row_of(x, it, s, &row);
         if (r == 0)
             p->values[(size_t) row * p->n_points + point] +=
-                weight * (double) intake_value(it->batch, &it->in, prof->samples.off + i);
+                weight * (double) memory_sample_value(it, prof->samples.off + i, match);
     }
     return r;
 }

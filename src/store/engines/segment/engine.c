@@ -438,6 +438,7 @@ const struct store_ops store_segment = {
     .select = engine_select,
     .table = engine_table,
     .spans = engine_spans,
+    .moments = engine_moments,
     .cube = engine_cube,
     .callers = engine_callers,
     .series = engine_series,

@@ -313,6 +313,7 @@ int engine_select(struct store *s, const struct store_query *q, struct tree **re
 int engine_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
                  struct store_table *ret, struct store_notes *notes, struct err *e);
 int engine_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
+int engine_moments(struct store *s, const struct store_query *q, store_moment_fn fn, void *ctx, struct err *e);
 int engine_cube(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
                 struct store_notes *notes, struct err *e);
 int engine_callers(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,

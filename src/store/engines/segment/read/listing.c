@@ -218,7 +218,7 @@ int engine_profiles(struct store *s, const struct store_query *q, store_profile_
     struct err own = {0};
     int r = scan_init(&t.scan, to_engine(s), q, false, q->notes ? q->notes : &unread, e ? e : &own);
 
-    t.scan.only_counts = !t.scan.match[0].n_detail && !store_query_by_span(q);
+    t.scan.only_counts = !t.scan.match[0].n_detail && !q->columns[0].taken_to && !store_query_by_span(q);
     if (r == 0 && t.scan.tenant)
         r = scan_profs(&t.scan, true, tell_profile, &t);
     scan_done(&t.scan);

@@ -107,7 +107,8 @@ int scan_init(struct scan *s, struct engine *g, const struct store_query *q, boo
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
         if (!s->undecided[c])
             s->match[c].n_detail = 0; /* labels of the series decided */
-        s->needs_detail[c] = s->match[c].n_detail || s->match[c].spans || q->has_trace || q->has_span || q->has_profile;
+        s->needs_detail[c] = s->match[c].n_detail || s->match[c].spans || q->has_trace || q->has_span ||
+                             q->has_profile || q->columns[c].taken_to;
     }
     return r;
 }
@@ -195,6 +196,8 @@ bool scan_row(const struct scan *s, const struct scan_prof *p, const struct row 
     if (s->q->has_span && (!x || !x->has_link || memcmp(x->link.span_id, s->q->span_id, 8) != 0))
         return false;
     if (m->spans && (!x || !x->has_link || !store_span_set_has(m->spans, &x->link)))
+        return false;
+    if (!store_column_taken(m->column, x && x->timestamp ? (int64_t) x->timestamp : p->p->time_ns))
         return false;
     for (uint32_t i = 0; i < m->n_detail; i++)
         if (!detail_matches(p, row, m->detail[i]))
