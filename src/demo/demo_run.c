@@ -263,9 +263,18 @@ static int wait_for_verdict(struct demo *d, int64_t end, struct err *e)
     return r;
 }
 
+/* Tells the server when the deploy and the end are, for the web UI. Services do not inherit it. */
+static void announce(int64_t deploy, int64_t end)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "%lld:%lld", (long long) (clock_wall() + deploy), (long long) (clock_wall() + end));
+    setenv(DEMO_TIMES_ENV, text, 1);
+}
+
 static int play(struct demo *d, const struct demo_options *o, struct err *e)
 {
-    int64_t begin, deploy = o->deploy ? o->deploy : o->duration * 2 / 5;
+    int64_t begin = clock_mono(), deploy = o->deploy ? o->deploy : o->duration * 2 / 5;
     int r;
 
     setenv("WICK_EXPORT_INTERVAL_MS", EXPORT_MS, 0); /* so that the first flame graph appears soon */
@@ -273,12 +282,13 @@ static int play(struct demo *d, const struct demo_options *o, struct err *e)
     for (int i = 0; i < DEMO_SERVICES - 1; i++)
         if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, d->pair[i]) < 0)
             return err_set(e, -errno, "cannot create a socket: %m");
+    announce(deploy, o->duration);
     r = start_server(d, o->http, e);
+    unsetenv(DEMO_TIMES_ENV);
     if (r < 0)
         return r;
     for (int i = 0; i < DEMO_SERVICES; i++)
         start_service(d, i, "1.5.0", false);
-    begin = clock_mono();
     tell_start(d, deploy);
     r = wait_until(d, begin + deploy, e);
     if (r == 0) {

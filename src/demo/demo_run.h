@@ -12,6 +12,9 @@
 
 #include "base/err.h"
 
+/* Set by wick demo for its server: when it deploys and when it ends, in nanoseconds since 1970, with a colon between. */
+#define DEMO_TIMES_ENV "WICK_DEMO_TIMES"
+
 struct demo_options {
     const char *http;         /* address of the web UI; NULL: the default, or the next free port */
     int64_t duration, deploy; /* ns; deploy: 0: after two fifths of the duration */

@@ -76,14 +76,14 @@ int answer_run_heatmap(struct answer_request *c, struct buf *out, struct err *e)
 
 /* --- flame chart --- */
 
-struct naming {
+struct span_naming {
     struct query_chart *chart;
     struct map map; /* spans by link */
 };
 
 static int name_span(void *ctx, const struct span_row *s)
 {
-    struct naming *x = ctx;
+    struct span_naming *x = ctx;
     uint64_t h = hash64(&s->link, sizeof s->link);
 
     for (struct map_pos i = map_find(&x->map, h); i.index != MAP_NONE; i = map_next(&x->map, i)) {
@@ -102,7 +102,7 @@ static int name_span(void *ctx, const struct span_row *s)
 static int name_spans(struct answer_request *c, struct query_chart *chart, struct err *e)
 {
     struct span_filter f = {.tenant = c->tenant, .from = INT64_MAX, .to = INT64_MIN, .cancel = c->cancel};
-    struct naming x = {.chart = chart};
+    struct span_naming x = {.chart = chart};
     int r = 0;
 
     for (uint32_t i = 0; r == 0 && i < chart->n_spans; i++) {

@@ -13,14 +13,14 @@ static const int64_t steps_ms[] = {10,      100,     1000,     2000,     5000,  
                                    30000,   60000,   120000,   300000,   600000,  900000, 1800000,
                                    3600000, 7200000, 10800000, 21600000, 86400000};
 
-struct filling {
+struct heat_filling {
     struct query_heat *h;
     int64_t from, to; /* as asked */
 };
 
 static int add(void *ctx, const struct store_moment *m)
 {
-    struct filling *x = ctx;
+    struct heat_filling *x = ctx;
     struct query_heat *h = x->h;
     int64_t at = wrap_sub(m->time_ns, h->from);
 
@@ -70,7 +70,7 @@ static int64_t usual_step(int64_t range)
 int query_heat(struct store *s, const struct query *q, struct query_heat *h, struct err *e)
 {
     const struct store_column *c = &q->q.columns[q->is_diff];
-    struct filling x = {h, c->taken_to ? c->taken_from : c->from, c->taken_to ? c->taken_to : c->to};
+    struct heat_filling x = {h, c->taken_to ? c->taken_from : c->from, c->taken_to ? c->taken_to : c->to};
     struct store_query sq = q->q;
     int64_t columns;
 

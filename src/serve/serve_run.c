@@ -17,6 +17,7 @@
 #include "base/meminfo.h"
 #include "base/thread.h"
 #include "conf/yaml.h"
+#include "demo/demo_run.h"
 #include "host/agent_feed.h"
 #include "host/agent_run.h"
 #include "net/tls.h"
@@ -170,7 +171,7 @@ static int start_files(struct serve *s, struct err *e)
 static int (*const mounts[])(struct front *f) = {
     api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
     api_mount_symbols,    api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
-    api_mount_debuginfod, api_mount_scrape,    api_mount_alerts,  api_mount_ui,
+    api_mount_debuginfod, api_mount_scrape,    api_mount_alerts,  api_mount_marks, api_mount_ui,
 };
 
 static struct ui_settings ui_settings(const struct serve_config *c)
@@ -181,6 +182,15 @@ static struct ui_settings ui_settings(const struct serve_config *c)
                                 .currency = c->ui.currency,
                                 .own_code = c->ui.own_code,
                                 .trace_link = c->traces.link};
+}
+
+static void read_demo(struct ui_info *i)
+{
+    const char *times = getenv(DEMO_TIMES_ENV);
+    struct str end = str_from(times ? times : ""), deploy = str_cut(&end, ':');
+
+    if (str_to_i64(deploy, 10, &i->demo_deploy) < 0 || str_to_i64(end, 10, &i->demo_end) < 0)
+        i->demo_deploy = i->demo_end = 0;
 }
 
 /* Sets up what the web UI needs besides data, and the list of senders. */
@@ -199,6 +209,7 @@ static int start_ui(struct serve *s)
         s->ui.agent_reason = "The server was started without the host agent (--no-agent).";
         s->ui.agent_fix = "sudo wick serve";
     }
+    read_demo(&s->ui);
     r = senders_new(&s->store->sink, &s->senders);
 
     s->ui.senders = s->senders;

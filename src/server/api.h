@@ -15,6 +15,7 @@ int api_mount_render(struct front *f);     /* /pyroscope/render and related path
 int api_mount_debuginfod(struct front *f); /* /buildid/: files for debuggers, as debuginfod serves them */
 int api_mount_scrape(struct front *f);     /* /api/v1/scrape: local programs with /debug/pprof/ */
 int api_mount_alerts(struct front *f);     /* /api/v1/alerts: rules and alerts */
+int api_mount_marks(struct front *f);      /* /api/v1/notes, /api/v1/views: notes on charts and saved views */
 int api_mount_symbols(struct front *f);    /* /api/v1/symbols: uploads, and the status of symbolization */
 int api_mount_status(struct front *s);     /* /healthz, /readyz, /metrics, /api/v1/status, login */
 int api_mount_views(struct front *f);      /* /api/v1/senders, /api/v1/source: what else the web UI needs */

@@ -127,6 +127,9 @@ void ui_info_json(const struct ui_info *i, struct buf *out)
         put_text(out, "otlpNote", i->otlp_note);
     if (i->agent_state)
         put_agent(i, out);
+    if (i->demo_end)
+        buf_printf(out, ",\"demo\":{\"deploy\":\"%lld\",\"end\":\"%lld\"}", (long long) i->demo_deploy,
+                   (long long) i->demo_end);
     pthread_rwlock_rdlock(&settings_lock);
     put_settings(&i->settings, out);
     pthread_rwlock_unlock(&settings_lock);

@@ -28,6 +28,7 @@ struct ui_info {
     /* Returns whether the agent has ended, which makes its state "failed", and the reason it gave (NULL: none). May be
      * NULL. */
     bool (*agent_ended)(void *agent, const char **ret_reason, const char **ret_fix);
+    int64_t demo_deploy, demo_end;       /* of wick demo; 0 = this is not its server */
     uint64_t (*agent_lost)(void *agent); /* samples that the store refused; may be NULL */
     void *agent;
     struct ui_settings {

@@ -259,3 +259,39 @@ def test_flame_by_label(server):
     assert zoomed[("one", "main")] == grouped[("one", "main")]
     status, _, text = ask(server, "GET", f"/api/v1/flame?query={query}&from=now-1h&group_by=nothing.here")
     assert status == 400 and "nothing.here" in text
+
+
+def test_notes_and_saved_views(tmp_path):
+    """Per tenant, kept over a restart; only who may write changes them; a view never leads to another site."""
+    s = Server(tmp_path, "--no-agent")
+    try:
+        tokens = {(scope, tenant): token(s, "--scope", scope, "--tenant", tenant) for scope in ("read", "admin") for tenant in ("one", "two")}
+        wait_for_login(s)
+
+        def call(method, path, who, body=None):
+            status, _, text = ask(s, method, f"/api/v1/{path}", json.dumps(body) if body else None, Authorization="Bearer " + tokens[who])
+            return status, json.loads(text)
+
+        for kind, body in (("notes", {"text": "cache warmed", "service": "shop", "time": "1763269200000000000"}),
+                           ("views", {"text": "shop, by host", "url": "explore?query=cpu%7Bservice.name%3D%22shop%22%7D"})):
+            assert call("GET", kind, ("read", "one")) == (200, {kind: []})
+            assert call("POST", kind, ("read", "one"), body)[0] == 403
+            status, made = call("POST", kind, ("admin", "one"), body)
+            assert status == 200
+            (got,) = call("GET", kind, ("read", "one"))[1][kind]
+            assert got["id"] == made["id"] and {k: got[k] for k in body} == body
+            assert call("GET", kind, ("read", "two"))[1][kind] == []
+            assert call("DELETE", f"{kind}/{made['id']}", ("admin", "two"))[0] == 404
+            assert call("DELETE", f"{kind}/{made['id']}", ("read", "one"))[0] == 403
+            for wrong in ({"text": ""}, {"text": "x" * 2001}, {"text": "x", "time": "-5"}):
+                assert call("POST", kind, ("admin", "one"), {"url": "explore", **wrong})[0] == 400, wrong
+        for url in ("https://evil.example/", "//evil.example", "javascript:alert(1)", "explore\\x", "explore?a=<b>", "", "/explore"):
+            assert call("POST", "views", ("admin", "one"), {"text": "x", "url": url})[0] == 400, url
+        s.stop()
+        s.start()
+        assert [n["text"] for n in call("GET", "notes", ("read", "one"))[1]["notes"]] == ["cache warmed"]
+        (view,) = call("GET", "views", ("read", "one"))[1]["views"]
+        assert call("DELETE", f"views/{view['id']}", ("admin", "one"))[0] == 200
+        assert call("GET", "views", ("read", "one"))[1]["views"] == []
+    finally:
+        s.stop()

@@ -72,6 +72,12 @@ static const struct expectation {
     {"POST", "/api/v1/alerts/test", OWN, "/api/v1/alerts/test", ""},
     {"GET", "/api/v1/heatmap", NEUTRAL, "/api/v1/heatmap?query=cpu"},
     {"GET", "/api/v1/chart", NEUTRAL, "/api/v1/chart?query=cpu"},
+    {"GET", "/api/v1/notes", NEUTRAL},
+    {"POST", "/api/v1/notes", NEUTRAL, NULL, "{\"text\":\"x\"}"},
+    {"DELETE", "/api/v1/notes/{id}", NEUTRAL, "/api/v1/notes/0"},
+    {"GET", "/api/v1/views", NEUTRAL},
+    {"POST", "/api/v1/views", NEUTRAL, NULL, "{\"text\":\"x\",\"url\":\"explore\"}"},
+    {"DELETE", "/api/v1/views/{id}", NEUTRAL, "/api/v1/views/0"},
     {"POST", "/v1/traces", NEUTRAL},
     {"POST", "/opentelemetry.proto.collector.trace.v1.TraceService/Export", NEUTRAL},
     {"GET", "/api/v1/services", OWN},
@@ -247,7 +253,7 @@ static void mount_all(struct world *w)
     static int (*const mounts[])(struct front * f) = {
         api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
         api_mount_symbols,    api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
-        api_mount_debuginfod, serve_self_mount,    api_mount_alerts,
+        api_mount_debuginfod, serve_self_mount,    api_mount_alerts,  api_mount_marks,
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(mounts); i++)

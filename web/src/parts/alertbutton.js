@@ -7,7 +7,7 @@ import {useStatus} from "./shell.js";
 
 const types = [["threshold", "uses more than"], ["drift", "drifts from its baseline"]];
 
-function RuleDialog({query, fn, onClose}) {
+export function RuleDialog({query, fn, onClose}) {
     const el = useRef(), [type, setType] = useState("threshold"), [copied, setCopied] = useState(false);
     const rule = useData(apiUrl("alerts/rule", {query, function: fn, type}));
     useEffect(() => el.current.showModal(), []);

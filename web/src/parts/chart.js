@@ -72,8 +72,8 @@ function options({data, names, theme, width, height, onBrush, onPick, marks, col
     };
 }
 
-// A vertical line with a label, for a deploy.
-function drawMark(u, {at, label}, color) {
+// A vertical line with a label, for a deploy or a note. Notes are lower, so that both can be read.
+function drawMark(u, {at, label, note}, color) {
     const x = Math.round(u.valToPos(at / 1000, "x", true));
     const {ctx, bbox} = u;
     if (x < bbox.left || x > bbox.left + bbox.width) return;
@@ -87,11 +87,11 @@ function drawMark(u, {at, label}, color) {
     ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
     const left = x > bbox.left + bbox.width * 0.85;
     ctx.textAlign = left ? "right" : "left";
-    ctx.fillText(label, left ? x - 4 : x + 4, bbox.top + 10 * devicePixelRatio);
+    ctx.fillText(note ? `✎ ${label.slice(0, 60)}` : label, left ? x - 4 : x + 4, bbox.top + (note ? 24 : 10) * devicePixelRatio);
     ctx.restore();
 }
 
-// data: an answer of `series`; names: of its series; onBrush(fromMs, toMs), onPick(ms); marks: [{at, label}].
+// data: an answer of `series`; names: of its series; onBrush(fromMs, toMs), onPick(ms); marks: [{at, label, note}].
 export function Chart({data, names, height = 120, onBrush, onPick, marks, label, range, live = false}) {
     const el = useRef(), plot = useRef(), tip = useRef();
     const theme = themeOf();

@@ -9,6 +9,7 @@ import {choice, setTheme, themeOf} from "../lib/color.js";
 import {bindings} from "../lib/keys.js";
 import {base, href, route} from "../lib/url.js";
 import {Login} from "../views/login.js";
+import {DemoBanner} from "./demo.js";
 import {DropZone, OpenButton} from "./dropzone.js";
 import {MenuLayer} from "./menu.js";
 
@@ -94,7 +95,8 @@ export function Shell({children}) {
             <${ThemeSwitch} />
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
         </header>
-        <div class="banner" role="status" hidden=${reachable.value}>The server does not respond. Is <code>wick serve</code> still running? Retrying…</div>
+        ${status.data?.demo && html`<${DemoBanner} demo=${status.data.demo} />`}
+        <div class="banner" role="status" hidden=${reachable.value || !!status.data?.demo}>The server does not respond. Is <code>wick serve</code> still running? Retrying…</div>
         <main id="main" tabindex="-1">${needLogin.value ? html`<${Login} />` : children}</main>
         <${Help} /><${MenuLayer} />${!files && !needLogin.value && html`<${DropZone} />`}`;
 }

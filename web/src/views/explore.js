@@ -18,6 +18,7 @@ import {Chart} from "../parts/chart.js";
 import {drawKeys, DrawOptions, Filters} from "../parts/filters.js";
 import {Also, Hidden} from "../parts/hidden.js";
 import {canExplain, Explain} from "../parts/explain.js";
+import {MoreMenu, useNotes} from "../parts/marks.js";
 import {DiffLegend} from "../parts/legend.js";
 import {LiveState} from "../parts/livestate.js";
 import {SearchBox} from "../parts/search.js";
@@ -67,6 +68,8 @@ function Page({p}) {
     const range = rangeOf(p);
     const view = views.some(([v]) => v === p.view) ? p.view : "flame";
     const q = ask(p, range);
+    const [changes, changed] = useState(0);
+    const notes = useNotes(valueOf(q.query, "service.name"), changes);
     useStatus();
     const files = overFiles.value; // known before this is rendered, so that nothing moves
     useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])), ...drawKeys,
@@ -80,8 +83,9 @@ function Page({p}) {
             ${hasSpans() && html`<a class="button" href=${href("spans", {service: valueOf(q.query, "service.name"), from: p.from, to: p.to})} title="Latency of spans, and what slow ones do">Spans</a>`}
             <a class="button" href=${compareLink(q, range)} title="Compare with the time just before">Compare</a>`}
             <${Drop} label="Export" items=${() => exportItems(q, () => document.querySelector(".flame-box") && savePng(document.querySelector(".flame-box").wickEngine, pictureTitle(q, range)))} />
+            ${files ? "" : html`<${MoreMenu} q=${q} range=${range} notes=${notes} onChange=${() => changed((n) => n + 1)} />`}
         </div>
-        ${files ? "" : html`<${Series} p=${p} q=${q} range=${range} />`}
+        ${files ? "" : html`<${Series} p=${p} q=${q} range=${range} notes=${notes} />`}
         <${Pane} p=${p} q=${q} range=${range} view=${view} />`;
 }
 
@@ -123,15 +127,15 @@ function useSeries(p, q, range) {
     return useData(apiUrl("series", {query: q.query, from: range.from, to: range.to, group_by: groupOf(p, q)}), {live: range.live});
 }
 
-function Series({p, q, range}) {
+function Series({p, q, range, notes}) {
     const heated = p.top === "heat";
     const pick = html`<span class="tabs"><button class="tab" aria-pressed=${String(!heated)} onClick=${() => patch({top: "", cell: "", cell2: ""})}>Over time</button><button class="tab" aria-pressed=${String(heated)} title="When samples were taken, to the millisecond" onClick=${() => patch({top: "heat"})}>Heat map</button></span>`;
-    return heated ? html`<${Times} p=${p} q=${q} range=${range} pick=${pick} />` : html`<${OverTime} p=${p} q=${q} range=${range} pick=${pick} />`;
+    return heated ? html`<${Times} p=${p} q=${q} range=${range} pick=${pick} />` : html`<${OverTime} p=${p} q=${q} range=${range} notes=${notes} pick=${pick} />`;
 }
 
-function OverTime({p, q, range, pick: tabs}) {
+function OverTime({p, q, range, notes, pick: tabs}) {
     const series = useSeries(p, q, range), group = groupOf(p, q);
-    const marks = useDeploys(q, range);
+    const deploys = useDeploys(q, range), marks = [...deploys, ...notes.map((n) => ({at: Number(n.time) / 1e6, label: n.text, note: true}))];
     const brush = (a, b) => patch({from: seconds(a), to: seconds(b), zoom: "", profile: "", win: ""});
     const pick = (ms) => {
         const step = Number(series.data.step) / 1e6, start = Number(series.data.from) / 1e6 + Math.floor((ms - Number(series.data.from) / 1e6) / step) * step;

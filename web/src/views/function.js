@@ -34,7 +34,7 @@ function Page({p}) {
             ${p.fn && html`<${AlertButton} query=${q.query} fn=${p.fn} /><a class="button" href=${href("explore", {query: p.query, from: p.from, to: p.to, focus: `^${p.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`})}>Flame graph of its stacks</a>`}</div>
         ${p.fn ? html`<div class="services"><${Facts} p=${p} q=${q} top=${top} /><${Trend} p=${p} q=${q} />
             <section class="panel function-pane" aria-label="callers and callees"><${Sandwich} p=${p} q=${q} range=${range} bare /></section>
-            <section class="panel function-pane" aria-label="source lines"><h2>Lines</h2><${Source} p=${p} q=${q} range=${range} bare /></section></div>`
+            <section class="panel function-pane" aria-label="source lines"><h2>Lines</h2><${Source} p=${p} q=${q} range=${range} bare /></section><${Instructions} p=${p} q=${q} /></div>`
         : html`<${FunctionPicker} p=${p} top=${top} /><${Box} title="Pick a function"><p>Choose one above.</p><//>`}`;
 }
 
@@ -51,6 +51,39 @@ function Facts({p, q, top}) {
         ${one("rank", `${at + 1} of ${d.count}, by total`)}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
 }
 
+// Addresses of the function by the weight of the instruction there, and the command that shows their code. The server has no
+// disassembler: it would have to run one on files that others upload.
+const ADDRESSES = 40;
+function Instructions({p, q}) {
+    const focus = `^${p.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
+    const flame = useData(apiUrl("flame", {...q, by: "address", focus, max_nodes: 3000}));
+    const found = useMemo(() => flame.data && addressesOf(flame.data, p.fn), [flame.data, p.fn]);
+    if (!found?.rows.length) return "";
+    const hex = (a) => "0x" + a.toString(16), low = found.rows.reduce((a, r) => (r.address < a ? r.address : a), found.rows[0].address), high = found.rows.reduce((a, r) => (r.address > a ? r.address : a), 0n);
+    const shown = found.rows.slice(0, ADDRESSES).sort((a, b) => (a.address < b.address ? -1 : 1)), most = Math.max(...shown.map((r) => r.self), 1);
+    return html`<section class="panel" aria-label="instructions"><h2>Instructions <span class="muted">${found.binary}</span></h2>
+        <p class="muted foot">Code: <code>objdump -dlC --start-address=${hex(low)} --stop-address=${hex(high + 16n)} ${found.binary}</code></p>
+        <table class="instructions"><caption class="sr">weight per instruction</caption><thead><tr><th scope="col">address</th><th scope="col">line</th><th scope="col" class="num">self</th><th scope="col" class="num">share</th></tr></thead>
+        <tbody>${shown.map((r) => html`<tr key=${hex(r.address) + r.line}><td><code>${hex(r.address)}</code></td><td>${r.line || ""}</td><td class="num">${amount(r.self, flame.data.unit, flame.data.type)}</td><td class="num"><span class="heat-bar" style=${{width: `${Math.round((60 * r.self) / most)}px`}}></span> ${percent(r.self / (found.self || 1))}</td></tr>`)}</tbody></table>
+        ${found.rows.length > ADDRESSES ? html`<p class="muted foot">The ${ADDRESSES} heaviest of ${found.rows.length}.</p>` : ""}</section>`;
+}
+
+// t: a tree by address, as JSON.
+function addressesOf(t, fn) {
+    const rows = new Map();
+    let self = 0, binary = "";
+    for (const [, frame, own] of t.nodes) {
+        const f = t.frames[frame];
+        if (!f || f.function !== fn || !f.address || !(own > 0)) continue;
+        const row = rows.get(f.address) ?? {address: BigInt(f.address), line: f.line, self: 0};
+        row.self += own;
+        self += own;
+        binary ||= f.mapping ?? "";
+        rows.set(f.address, row);
+    }
+    return {rows: [...rows.values()].sort((a, b) => b.self - a.self), self, binary};
+}
+
 // As long as there are profiles, up to 30 days; by version of the service or, without one, by service.
 const spans = [["now-30d", "30 days"], ["now-1d", "a day"], ["now-2h", "2 hours"]];
 function Trend({p, q}) {
@@ -64,7 +97,7 @@ function Trend({p, q}) {
         const names = used.map((s) => (service ? shortVersion(s.labels[by] ?? "") : s.labels[by]) || "(none)");
         return html`<${Chart} data=${{...d, series: used}} names=${names} height=${110} range=${[range.fromMs, range.toMs]} live label=${`${axisTitle(d.unit, d.type)} over ${spans[at][1]}`}
             onBrush=${(a, b) => patch({from: String(Math.round(a / 1000)), to: String(Math.round(b / 1000))})} />
-        <p class="muted foot">${used.map((s, i) => html`<span class="trend-key" key=${names[i]}><i class="dot" style=${{background: seriesColor(i, themeOf())}}></i> ${names[i]} ${first(d, s, spans[at][1])}</span>`)}</p>`;
+        <p class="muted foot">${service && used.length > 1 ? html`<b>${newcomer(d, used, names)}</b> ` : ""}${used.map((s, i) => html`<span class="trend-key" key=${names[i]}><i class="dot" style=${{background: seriesColor(i, themeOf())}}></i> ${names[i]} ${first(d, s, spans[at][1])}</span>`)}</p>`;
     }}<//></div></section>`;
 }
 
@@ -74,6 +107,14 @@ function tooShort(d) {
 }
 
 const sum = (a) => a.reduce((x, y) => x + y, 0);
+
+// In which version the function was seen first, where an earlier version ran without it.
+function newcomer(d, used, names) {
+    const began = (s) => s.values.findIndex((v) => v > 0), ran = (s) => (s.coverage ?? []).findIndex((v) => v > 0);
+    const at = used.map((s, i) => [began(s), names[i]]).sort((a, b) => a[0] - b[0])[0];
+    const without = d.series.some((s) => !used.includes(s) && ran(s) >= 0 && ran(s) < at[0]);
+    return `first seen in ${at[1]}${without ? ", not in versions before it" : ""};`;
+}
 
 function first(d, s, span) {
     const at = s.values.findIndex((v) => v > 0);

@@ -3,6 +3,7 @@
 // received; a file's flame graph under `wick pprof -http`.
 import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
+import {SavedViews} from "../parts/marks.js";
 import {useStatus} from "../parts/shell.js";
 import {deploysOf, RegressionCard} from "../parts/regression.js";
 import {Failed, Loading} from "../parts/states.js";
@@ -20,7 +21,7 @@ export function Home() {
     const server = status.data && status.data.mode !== "files";
     const services = useData(server ? apiUrl("services", {from: "now-1d"}) : null);
     const alerts = useData(server ? apiUrl("alerts") : null, {live: true});
-    const deploys = useData(server ? apiUrl("deploys", {query: "cpu", from: "now-1d"}) : null);
+    const deploys = useData(server ? apiUrl("deploys", {query: "cpu", from: "now-1d"}) : null, {live: true});
     if (status.error && !status.data) return html`<${Failed} error=${status.error} reload=${status.reload} />`;
     if (status.data?.mode === "files") return status.data.files.length > 1 ? html`<${Compare} />` : html`<${Explore} />`;
     if (services.error && !services.data) return html`<${Failed} error=${services.error} reload=${services.reload} />`;
@@ -30,5 +31,5 @@ export function Home() {
     const firing = (alerts.data?.alerts ?? []).filter((a) => a.state === "firing");
     return html`${firing.length ? html`<section class="panel firing" aria-label="alerts"><h2>Firing <a class="small-link" href=${href("alerts")}>all alerts</a></h2><${AlertList} alerts=${firing.slice(0, 5)} /></section>` : ""}
         ${cards.length ? html`<section class="regressions" aria-label="latest deploys">${cards.map((d) => html`<${RegressionCard} key=${d.now.service + d.now.version + d.now.since} deploy=${d} status=${status.data} />`)}</section>` : ""}
-        <${Services} />`;
+        <${SavedViews} /><${Services} />`;
 }
