@@ -89,7 +89,7 @@ static int write_page(const struct ask_target *t, struct str json, const char *p
     if (r < 0)
         return r;
     tree_sum_up(tree);
-    r = html_flame(tree, p.sentence, &out, e);
+    r = html_flame(tree, &(struct html_page){.title = p.sentence}, &out, e);
     return r < 0 ? r : fd_write_file(path, out.p, out.n, e);
 }
 

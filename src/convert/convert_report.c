@@ -61,7 +61,7 @@ int convert_html(const struct convert_view *v, const char *base_path, struct buf
     }
     if (small)
         name_tree(small, v);
-    return html_flame(small ? small : t, gopath_base(str_from(v->title)), out, e);
+    return html_flame(small ? small : t, &(struct html_page){.title = gopath_base(str_from(v->title))}, out, e);
 }
 
 int convert_svg(const struct convert_view *v, struct buf *out, struct err *e)
@@ -144,7 +144,7 @@ int convert_together(const struct batch *b, const char *title, bool svg, struct 
     small->type = STR("time");
     small->unit = STR("nanoseconds");
     return svg ? svg_flame(small, gopath_base(str_from(title)), out, e)
-               : html_flame(small, gopath_base(str_from(title)), out, e);
+               : html_flame(small, &(struct html_page){.title = gopath_base(str_from(title))}, out, e);
 }
 
 int convert_callgrind(struct batch *b, const struct profile *p, uint32_t type, struct buf *out, struct err *e)

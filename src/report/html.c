@@ -91,9 +91,11 @@ static void put_nodes(struct buf *out, const struct tree *t)
     buf_puts(out, "]");
 }
 
-static void put_data(struct buf *out, const struct tree *t)
+static void put_data(struct buf *out, const struct tree *t, const struct html_page *about)
 {
-    buf_puts(out, "{\"type\":");
+    buf_puts(out, "{\"link\":");
+    put_json(out, about->link);
+    buf_puts(out, ",\"type\":");
     put_json(out, t->type);
     buf_puts(out, ",\"unit\":");
     put_json(out, t->unit);
@@ -103,7 +105,7 @@ static void put_data(struct buf *out, const struct tree *t)
     buf_putc(out, '}');
 }
 
-int html_flame(const struct tree *t, struct str title, struct buf *out, struct err *e)
+int html_flame(const struct tree *t, const struct html_page *about, struct buf *out, struct err *e)
 {
     struct str page = {flame_html, (uint32_t) flame_html_size};
 
@@ -119,10 +121,10 @@ int html_flame(const struct tree *t, struct str title, struct buf *out, struct e
         buf_put_str(out, str_slice(page, 0, (size_t) at));
         page = str_slice(page, (size_t) at, page.n);
         if (str_starts(page, STR("{{TITLE}}"))) {
-            html_put(out, title);
+            html_put(out, about->title);
             page = str_slice(page, 9, page.n);
         } else if (str_starts(page, STR("{{DATA}}"))) {
-            put_data(out, t);
+            put_data(out, t, about);
             page = str_slice(page, 8, page.n);
         } else {
             buf_puts(out, "{{");

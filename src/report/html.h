@@ -15,7 +15,13 @@ struct tree;
 /* Larger trees should be pruned first (tree_prune): a browser can easily draw this many. */
 enum { HTML_NODES_MAX = 200000 };
 
+/* What the page says about itself. */
+struct html_page {
+    struct str title;
+    struct str link; /* where it came from, http:// or https://; may be empty */
+};
+
 /* -ENOTSUP in a build without the web UI. */
-int html_flame(const struct tree *t, struct str title, struct buf *out, struct err *e);
+int html_flame(const struct tree *t, const struct html_page *about, struct buf *out, struct err *e);
 
 #endif

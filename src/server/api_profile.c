@@ -85,6 +85,7 @@ static struct query_params params_of(struct call *c)
         .trace_id = call_param(c, "trace_id"),
         .span_id = call_param(c, "span_id"),
         .profile = call_param(c, "profile"),
+        .times = call_param(c, "times"),
         .names = name_source_names(front_options(c->front)->names),
         .now = clock_wall(),
         .memory_limit = front_options(c->front)->memory_limit,
@@ -115,6 +116,18 @@ static void add_file_name(struct call *c, const char *extension)
         http_add_header(c->q, "content-disposition", str_from(name));
 }
 
+/* "cpu{service.name="x"}, 2026-11-16T08:00:00Z to 2026-11-16T09:00:00Z" */
+static char *title_of(struct call *c, const struct query *q, struct str query)
+{
+    const struct store_column *last = &q->q.columns[q->q.n_columns - 1];
+    _cleanup_(buf_done) struct buf from = BUF_INIT, to = BUF_INIT;
+
+    clock_format(&from, last->taken_to ? last->taken_from : last->from);
+    clock_format(&to, last->to);
+    return arena_printf(&c->q->arena, "%.*s, %.*s to %.*s", STR_FMT(query.n ? query : STR("cpu")),
+                        STR_FMT(buf_str(&from)), STR_FMT(buf_str(&to)));
+}
+
 static int run_html(struct call *c, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
@@ -138,10 +151,12 @@ static int run_html(struct call *c, struct err *e)
     r = query_flame(s, q, &t, &c->notes, e);
     if (r < 0)
         return r;
-    title = arena_printf(&c->q->arena, "wick: %.*s", STR_FMT(p.query));
+    title = title_of(c, q, p.query);
+    if (!title)
+        return -ENOMEM;
     c->content_type = "text/html; charset=utf-8";
     add_file_name(c, "html");
-    return html_flame(t, str_from(title), &c->out, e);
+    return html_flame(t, &(struct html_page){str_from(title), call_param(c, "link")}, &c->out, e);
 }
 
 static int run_profile(struct call *c, struct err *e)

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -56,7 +57,7 @@ def server(tmp_path_factory):
     s.stop()
 
 
-@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "pages", "hostile", "states"])
+@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "pages", "hostile", "states", "marks"])
 def test_suite(server, suite):
     run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place), sent=server.sent // 1_000_000,
         otlp=str(server.place / "export.otlp"))
@@ -76,6 +77,27 @@ def test_times(tmp_path):
         first = data.start // timed_data.S
         run("times", url=s.url, **{"from": first, "to": first + timed_data.SECONDS, "seconds": timed_data.SECONDS, "spike": timed_data.SPIKE})
     finally:
+        s.stop()
+
+
+def test_demo_story(tmp_path):
+    """The page of the server of wick demo, with the times of a short one: its data is sent here."""
+    now = time.time_ns()
+    s = Server(tmp_path, "--no-agent", WICK_DEMO_TIMES=f"{now + 6 * 10**9}:{now + 40 * 10**9}")
+
+    def send(version, start, work):
+        r = ui_data.Request("checkout", version)
+        for i in range(6):
+            r.profile("cpu", "nanoseconds", start + i * 10**10, [(("main", "price"), 2 * 10**9), (("main", "discount"), work * 10**9)])
+        assert s.send(r.done())[0] == 200
+
+    send("1.5.0", now - 130 * 10**9, 1)
+    later = threading.Timer(5, send, ("1.6.0", now - 60 * 10**9, 7))
+    later.start()
+    try:
+        run("demo", url=s.url)
+    finally:
+        later.join()
         s.stop()
 
 

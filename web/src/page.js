@@ -25,7 +25,7 @@ function treeOfData({type, unit, frames, parent, frame, self, folded}) {
     return b.done();
 }
 
-function Page({tree, title}) {
+function Page({tree, title, link}) {
     const [zoom, setZoom] = useState([]), [search, setSearch] = useState(""), [flip, setFlip] = useState(false);
     const [found, setFound] = useState(null);
     const diff = tree.columns > 1;
@@ -37,7 +37,8 @@ function Page({tree, title}) {
     const total = tree.total.map((t) => amount(t[0], tree.unit, tree.type)).join(" → ");
     return html`<main id="main" class="page">
         <div class="bar"><h1>${title}</h1> <span class="muted num">${tree.type} ${total}</span>
-            ${diff && html`<${DiffLegend} />`}<span class="grow"></span>
+            ${/^https?:\/\//.test(link ?? "") && html`<a class="small-link" href=${link} rel="noreferrer">open in wick</a>`}
+            ${diff ? html`<${DiffLegend} />` : html`<span class="muted">width: value, colour: package</span>`}<span class="grow"></span>
             <${SearchBox} value=${search} found=${found} onInput=${setSearch} />
             <button aria-pressed=${flip} title="root at the bottom (i)" onClick=${() => setFlip(!flip)}>Flame</button></div>
         <${Flame} tree=${tree} by=${diff ? "diff" : "package"} flip=${flip} search=${search} zoom=${zoom} onZoom=${setZoom}
@@ -45,5 +46,5 @@ function Page({tree, title}) {
 }
 
 document.documentElement.dataset.theme = themeOf();
-const tree = treeOfData(JSON.parse(document.getElementById("data").textContent));
-render(html`<${Page} tree=${tree} title=${document.title} />`, document.getElementById("app"));
+const data = JSON.parse(document.getElementById("data").textContent), tree = treeOfData(data);
+render(html`<${Page} tree=${tree} link=${data.link} title=${document.title} />`, document.getElementById("app"));

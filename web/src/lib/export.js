@@ -8,7 +8,7 @@ const formats = [["pprof", "pprof (go tool pprof)"], ["otlp", "OTLP protobuf"], 
     ["speedscope", "speedscope"], ["html", "self-contained HTML"]];
 
 export function exportItems(params, png) {
-    const items = formats.map(([format, label]) => ({label, href: apiUrl("profile", {...params, format}), download: true}));
+    const items = formats.map(([format, label]) => ({label, href: apiUrl("profile", {...params, format, link: format === "html" ? location.href : ""}), download: true}));
     if (png) items.push("-", {label: "PNG image", run: png});
     return items;
 }
@@ -37,8 +37,9 @@ export function savePng(engine, title) {
     x.fillText(title, 6, 17, engine.width - 12);
     x.font = "11px system-ui, sans-serif";
     x.globalAlpha = 0.7;
+    const legend = tree.columns > 1 ? " now; blue: less, orange: more, grey: no significant change" : "; width: value, colour: package";
     const whole = tree.total.map((t) => amount(t[0], tree.unit, tree.type)).join(" before, ");
-    x.fillText(`${whole}${tree.columns > 1 ? " now; blue: less, orange: more, grey: no significant change" : ""} · ${location.href}`, 6, 35, engine.width - 12);
+    x.fillText(`${whole}${legend} · ${location.href}`, 6, 35, engine.width - 12);
     canvas.toBlob((blob) => {
         const a = document.createElement("a");
         a.href = URL.createObjectURL(blob);

@@ -465,7 +465,7 @@ static int add_points(const struct point_adding *x, const struct memory_item *it
         r = find_row_of(x, it, s, &row);
         if (r == 0)
             p->values[(size_t) row * p->n_points + point] +=
-                weight * (double) memory_sample_value(it, prof->samples.off + i, match);
+                weight * (double) memory_sample_value(it, prof->samples.off + i, x->match);
     }
     return r;
 }
