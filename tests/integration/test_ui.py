@@ -81,9 +81,9 @@ def test_times(tmp_path):
 
 
 def test_demo_story(tmp_path):
-    """The page of the server of wick demo, with the times of a short one: its data is sent here."""
+    """The page of the server of wick demo, whose data is sent here; the suite moves the page's clock."""
     now = time.time_ns()
-    s = Server(tmp_path, "--no-agent", WICK_DEMO_TIMES=f"{now + 6 * 10**9}:{now + 40 * 10**9}")
+    s = Server(tmp_path, "--no-agent", WICK_DEMO_TIMES=f"{now + 600 * 10**9}:{now + 1200 * 10**9}")
 
     def send(version, start, work):
         r = ui_data.Request("checkout", version)
