@@ -466,10 +466,12 @@ static int discount_traffic(const struct drifting *x, const struct query *q, str
     return 0;
 }
 
-/* The value that one sample stands for; 0 if it is not known. */
+/* The value that one sample stands for at least; 0 if it is not known. It bounds the error from below, so the highest rate
+ * counts: one profile of a thread that was sampled once a second must not hide a change in a hundred others. What lower
+ * rates add to the error is seen in the differences between windows. */
 static double sample_value(const struct drift_answer *a, const struct store_notes *n)
 {
-    return str_is(a->unit, "nanoseconds") && n->rate_min ? 1e9 / n->rate_min : 0;
+    return str_is(a->unit, "nanoseconds") && n->rate_max ? 1e9 / n->rate_max : 0;
 }
 
 static int test_all(struct drifting *x, const struct store_notes *notes, struct drift_answer *ret)

@@ -12,7 +12,8 @@
 #include "query/verdict_requests.h"
 
 enum { RUNS_MAX = 4096, CAUSE_TEXT = 160 };
-#define COST_MIN 0.01  /* smaller changes of the cost of the same work do not decide */
+#define COST_MIN 0.01 /* smaller changes of the cost of the same work do not decide */
+#define LIKELY_POINTS 5
 #define TOTAL_MIN 0.02 /* nor are smaller changes of the total mentioned */
 static const int64_t STEP_COARSE = 300 * NS_PER_S, SIDE_MAX = 3600 * NS_PER_S, SIDE_MIN = 600 * NS_PER_S,
                      RANGE_DEFAULT = 24 * 3600 * NS_PER_S, WARM_UP = 60 * NS_PER_S, OVERLAP_MIN = 180 * NS_PER_S;
@@ -284,19 +285,26 @@ static bool is_renamed(const struct drift_answer *d, const struct drift_row *r)
     return false;
 }
 
+/* Which functions may be named as the cause. */
+enum cause_of { CAUSE_SURE, CAUSE_RENAMED, CAUSE_LIKELY };
+
+static bool is_cause(const struct drift_answer *d, const struct drift_row *r, double sign, enum cause_of of)
+{
+    return r->points * sign > 0 && (of == CAUSE_LIKELY || r->significant) && (of == CAUSE_RENAMED || !is_renamed(d, r));
+}
+
 /* The function to name: of those that changed about as much as the largest, the one with the smallest share, since its
  * callers contain its change. */
-static const struct drift_row *find_cause(const struct drift_answer *d, double sign, bool renamed)
+static const struct drift_row *find_cause(const struct drift_answer *d, double sign, enum cause_of of)
 {
     const struct drift_row *best = NULL;
     double most = 0;
 
     for (uint32_t i = 0; i < d->n; i++)
-        if (d->rows[i].significant && d->rows[i].points * sign > most && (renamed || !is_renamed(d, &d->rows[i])))
-            most = d->rows[i].points * sign;
+        if (is_cause(d, &d->rows[i], sign, of))
+            most = fmax(most, d->rows[i].points * sign);
     for (uint32_t i = 0; i < d->n; i++)
-        if (d->rows[i].significant && d->rows[i].points * sign > 0 && d->rows[i].points * sign >= 0.8 * most &&
-            (renamed || !is_renamed(d, &d->rows[i])) &&
+        if (is_cause(d, &d->rows[i], sign, of) && d->rows[i].points * sign >= 0.8 * most &&
             (!best || fmin(d->rows[i].now, d->rows[i].before) < fmin(best->now, best->before)))
             best = &d->rows[i];
     return best;
@@ -304,14 +312,14 @@ static const struct drift_row *find_cause(const struct drift_answer *d, double s
 
 static const struct drift_row *cause(const struct drift_answer *d, double sign)
 {
-    const struct drift_row *r = find_cause(d, sign, false);
+    const struct drift_row *r = find_cause(d, sign, CAUSE_SURE);
 
-    return r ? r : find_cause(d, sign, true);
+    return r ? r : find_cause(d, sign, CAUSE_RENAMED);
 }
 
 static double largest(const struct drift_answer *d, double sign)
 {
-    const struct drift_row *r = find_cause(d, sign, false);
+    const struct drift_row *r = find_cause(d, sign, CAUSE_SURE);
 
     return r ? fabs(r->points) : 0;
 }
@@ -362,6 +370,16 @@ static void put_row(char *to, size_t n, const struct drift_row *r, const char *u
              r->points, r->cores, unit, sure > 99.9 ? "> " : "", sure > 99 ? 1 : 0, fmin(sure, 99.9));
 }
 
+/* The cost of a request is known sooner than the function that changed it. */
+static void put_likely(char *to, size_t n, const struct drift_row *r)
+{
+    if (r && fabs(r->points) >= LIKELY_POINTS)
+        snprintf(to, n, "probably %.*s %+.1f points, too little data yet to be sure",
+                 STR_FMT(str_slice(r->function, 0, 80)), r->points);
+    else
+        snprintf(to, n, "too little data yet to name the function");
+}
+
 /* What the change of a request or of the same work is, and by what the verdict is normalised; and why the total says
  * otherwise, if it does. */
 static void put_cost(const struct verdict_answer *v, char *to, size_t size)
@@ -395,7 +413,7 @@ static void put_sentence(struct verdict_answer *v)
     else if (v->verdict == VERDICT_SAME)
         snprintf(text, sizeof text, "no function changed by %.1f points or more", d->minimum_detectable_points);
     else if (v->verdict != VERDICT_UNKNOWN)
-        snprintf(text, sizeof text, "too little data yet to name the function");
+        put_likely(text, sizeof text, find_cause(d, v->verdict == VERDICT_BETTER ? -1 : 1, CAUSE_LIKELY));
     else if (!v->previous.n)
         snprintf(text, sizeof text, "there is no earlier version to compare with");
     else

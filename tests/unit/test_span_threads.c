@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the span index survives: damage in the middle of files, failing disks, a retry that overtakes its failed original,
- * two processes, a jump of the clock, a tenant that fills the queue; deleting, checking and copying; and spans that are
- * meant to cost time or memory.
+ * What the span index survives, also under ThreadSanitizer: damage in the middle of files, failing disks, a retry that
+ * overtakes its failed original, two processes, a jump of the clock, a tenant that fills the queue; deleting, checking
+ * and copying; and spans that are meant to cost time or memory.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -312,7 +312,7 @@ static void test_two_processes(void)
     span_index_close(x);
 }
 
-static int64_t ahead_ns;
+static _Atomic int64_t ahead_ns;
 
 static int64_t ahead(void *ctx)
 {
@@ -528,7 +528,7 @@ int main(void)
 {
     char command[128];
 
-    snprintf(root, sizeof root, "/tmp/test_span_faults.XXXXXX");
+    snprintf(root, sizeof root, "/tmp/test_span_threads.XXXXXX");
     if (!mkdtemp(root))
         return 1;
     disk = fd_ops_system;
