@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "agent/bpf_side.h"
+#include "agent/copy_walk.h"
 #include "agent/debug_file.h"
 #include "agent/governor.h"
 #include "agent/lang/lang.h"
@@ -22,32 +23,29 @@
 #include "agent/perf_side.h"
 #include "agent/process.h"
 #include "agent/process_load.h"
-#include "agent/read_gate.h"
 #include "agent/reader/file_reader.h"
 #include "agent/row_store.h"
 #include "agent/sample_filter.h"
 #include "agent/sideband.h"
-#include "agent/stack_walk.h"
 #include "agent/tally.h"
 #include "agent/waits.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "model/batch.h"
-#include "unwind/table.h"
 
 enum {
     RING_BYTES_MIN = 1 << 22,
     RING_BYTES_MAX = 1 << 24,
     SIDEBAND_BYTES = 1 << 22,
-    POLL_BUSY_MS = 10,  /* between rounds while stacks are copied */
+    POLL_BUSY_MS = 10,  /* between rounds while stacks are copied and files are new */
     POLL_IDLE_MS = 100, /* the ring is read this often */
     SPAN_AGAIN = 64,    /* samples between two attempts to find a span variable that the loader has not placed yet */
 };
 static const size_t TABLE_BYTES = 16 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20, NAME_BYTES = 8 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
 static const double LINES_PART = 0.1, BUDGET_DEFAULT = 0.01; /* of the CPU budget, for lines */
-static const int64_t LINES_CREDIT_NS = NS_PER_S;
+static const uint64_t HURRY_NS = 2ull * NS_PER_S;
 
 struct agent {
     struct agent_options options;
@@ -77,72 +75,26 @@ struct agent {
     unsigned long records_lost; /* records about processes that the kernel lost */
     struct process_loader *loader;
     struct governor governor;
-    struct read_gate gate;
     struct sample_filter filter;
-    uint64_t governed_ns, governed_spent; /* when the governor was last updated, and the CPU time spent until then */
+    uint64_t records_ns;              /* when records about processes were last read */
+    uint64_t bpf_ns;                  /* as last read from BPF */
+    uint64_t n_files, hurry_until_ns; /* files seen so far: a new one may belong to a process that is soon gone */
 };
 
-/* --- walking copies --- */
-struct walk_context {
-    struct agent *a;
-    struct process *p;
-    bool refreshed;
-};
-
-/* The mapping at an address. If none is known, it may be new and /proc/PID/maps is read again. */
-static struct process_mapping *mapping_for(struct walk_context *c, uint64_t address)
+/* The copy that belongs to the event; NULL when there is none. */
+static const struct agent_stack *copy_of(const struct agent *a, const struct agent_event *e)
 {
-    struct process_mapping *m = process_mapping_at(c->p, address);
+    const struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
 
-    if (!m && !c->refreshed && !c->p->exited && address >> 47 == 0) {
-        c->refreshed = true;
-        if (processes_refresh(c->a->processes, c->p) == 0)
-            m = process_mapping_at(c->p, address);
-    }
-    return m;
-}
-
-static const struct unwind_rule *find_rule(void *arg, uint64_t address, uint32_t *ret_end)
-{
-    struct walk_context *c = arg;
-    struct process_mapping *m = mapping_for(c, address);
-    const struct unwind_table *t;
-    const struct unwind_rule *u;
-
-    if (!m) {
-        *ret_end = AGENT_END_NO_MAPPING;
-        return NULL;
-    }
-    m->hit = true;
-    processes_resolve(c->a->processes, c->p, m);
-    t = m->object ? objects_table(c->a->objects, m->object, c->a->now_ns) : NULL;
-    if (!t || address - m->bias - m->object->fp_lo < m->object->fp_hi - m->object->fp_lo) {
-        if (m->object && c->p->loaded) /* the record says otherwise */
-            c->p->stale = true;
-        *ret_end = AGENT_END_NONE;
-        return NULL;
-    }
-    if (c->a->rows)
-        row_store_load(c->a->rows, m->object, (uint32_t) ((address - m->bias) >> UNWIND_PAGE_BITS), c->a->now_ns);
-    u = unwind_find(t, address - m->bias);
-    *ret_end = AGENT_END_NO_RULE;
-    return u;
+    return s && s->time_ns == e->time_ns && s->tid == e->tid ? s : NULL;
 }
 
 static enum agent_end walk_copy(struct agent *a, struct process *p, const struct agent_event *e, uint32_t *n_words)
 {
-    struct walk_context c = {.a = a, .p = p};
-    struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
-    struct stack_words words = {a->words, *n_words, e->n_kernel + AGENT_USER_FRAMES};
-    struct stack_copy copy;
-    enum agent_end end;
+    struct copy_walk w = {a->processes, a->objects, a->rows, a->now_ns};
+    const struct agent_stack *s = copy_of(a, e);
 
-    if (!s || s->time_ns != e->time_ns || s->tid != e->tid)
-        return e->end;
-    copy = (struct stack_copy){s->sp, s->n, s->bytes};
-    end = stack_walk(&e->resume, &copy, find_rule, &c, &words);
-    *n_words = words.n;
-    return end;
+    return s ? copy_walk(&w, p, e, s, a->words, n_words) : e->end;
 }
 
 static void forget_process(void *arg, struct process *p)
@@ -153,7 +105,7 @@ static void forget_process(void *arg, struct process *p)
     if (!a->bpf)
         return;
     process_unload(a->loader, p);
-    if (p->exited)
+    if (p->exited && (a->options.filter || a->options.n_pids)) /* else the filter is empty */
         bpf_side_unfilter(a->bpf, p->pid);
 }
 
@@ -277,23 +229,53 @@ static bool is_own(struct agent *a, struct process *p, const struct agent_event 
     return true;
 }
 
+/* A process that started after the agent is read only while there is budget: until then it is known by what the kernel
+ * reported of it. */
+static void begin_sample(struct agent *a, struct process *p, const struct agent_event *e)
+{
+    const struct agent_stack *s = e->flags & AGENT_EVENT_RESUME ? copy_of(a, e) : NULL;
+
+    if (s)
+        process_seen_take(p, s);
+    if (!p->samples || p->brief)
+        p->brief = !a->governor.open && p->since_ns;
+}
+
+/* Records that the kernel has written until now. */
+static int read_records(struct agent *a)
+{
+    int r;
+
+    a->records_ns = (uint64_t) clock_mono();
+    r = sideband_drain(a->sideband, a->processes);
+    if (sideband_lost(a->sideband) != a->records_lost)
+        processes_distrust(a->processes);
+    a->records_lost = sideband_lost(a->sideband);
+    return r;
+}
+
 static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
 {
     uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
     enum agent_end end = e->end;
     struct process *p = NULL;
 
+    if (a->sideband && e->time_ns > a->records_ns) /* its process may be new, too, or have called exec */
+        read_records(a);
     if (!(e->flags & AGENT_EVENT_NO_USER))
         p = processes_get(a->processes, e->pid, e->time_ns);
     memcpy(a->words, e->words, n * sizeof a->words[0]);
+    if (p)
+        begin_sample(a, p, e);
     if (!sample_filter_wants(&a->filter, p, e) || is_own(a, p, e))
         return;
     if (p) {
-        read_gate_judge(&a->gate, p, a->governor.reads, a->now_ns);
         see_process(a, p, e);
         end = finish_stack(a, p, e, &n);
-        if (a->bpf && !p->brief && p->until_ns == UINT64_MAX && !p->exited && p->maps_read && (p->stale || !p->loaded))
-            process_load(a->loader, p);
+        if (!p->exe && p->samples <= 2)
+            processes_resolve_exe(a->processes, p);
+        if (a->bpf && process_load_is_due(p, a->now_ns))
+            process_load(a->loader, p, a->now_ns);
     }
     if (e->kind == AGENT_EVENT_WAIT)
         keep_wait(a, e, n, end);
@@ -312,8 +294,8 @@ static int on_event(void *arg, void *data, size_t n)
         const struct agent_stack *s = data;
 
         a->copied = true;
-        if (s->cpu < (uint32_t) a->n_cpus && n >= offsetof(struct agent_stack, bytes) + s->n)
-            memcpy(&a->stacks[s->cpu], s, offsetof(struct agent_stack, bytes) + s->n);
+        if (s->cpu < (uint32_t) a->n_cpus && n >= offsetof(struct agent_stack, bytes) + s->n + s->task.n)
+            memcpy(&a->stacks[s->cpu], s, offsetof(struct agent_stack, bytes) + s->n + s->task.n);
     } else if (n >= offsetof(struct agent_event, words)) {
         on_sample(a, e, n);
     }
@@ -321,11 +303,13 @@ static int on_event(void *arg, void *data, size_t n)
 }
 
 /* --- life --- */
-static size_t ring_bytes(int cpus)
+/* Without a budget somebody waits for the profile of a few seconds, on a machine that may be busy with other things: the
+ * agent's turn may come late. */
+static size_t ring_bytes(const struct agent *a)
 {
-    size_t n = RING_BYTES_MIN;
+    size_t n = a->options.cpu_budget > 0 ? RING_BYTES_MIN : RING_BYTES_MAX;
 
-    while (n < (size_t) cpus * (256 << 10) && n < RING_BYTES_MAX)
+    while (n < (size_t) a->n_cpus * (256 << 10) && n < RING_BYTES_MAX)
         n *= 2;
     return n;
 }
@@ -354,7 +338,7 @@ static void set_timer(struct agent *a, int ms)
 static int start_bpf(struct agent *a, struct err *e)
 {
     const struct agent_options *o = &a->options;
-    struct bpf_side_options side = {.ring_bytes = ring_bytes(a->n_cpus),
+    struct bpf_side_options side = {.ring_bytes = ring_bytes(a),
                                     .off_cpu = o->off_cpu,
                                     .counts = o->events.n > 0,
                                     .old_kernel = o->via == AGENT_VIA_OLD_BPF};
@@ -372,6 +356,7 @@ static int start_bpf(struct agent *a, struct err *e)
     control->no_kernel = o->no_kernel;
     control->copy_all = o->copy_stacks;
     control->copy_room = (uint32_t) side.ring_bytes / 2;
+    control->wake = !o->copy_stacks;
     control->off_cpu_n = o->off_cpu;
     control->off_cpu_min_ns = (uint64_t) o->off_cpu_threshold_ns;
     maps = bpf_side_row_maps(a->bpf);
@@ -431,9 +416,9 @@ static int start_sampling(struct agent *a, struct err *e)
 static int start_lines(struct agent *a)
 {
     double budget = a->options.cpu_budget > 0 ? a->options.cpu_budget : BUDGET_DEFAULT;
-    struct object_lines_options o = {
-        .symbolizer = a->options.symbolizer, .cpu = LINES_PART * budget * a->n_cpus, .credit_ns = LINES_CREDIT_NS};
+    struct object_lines_options o = {.symbolizer = a->options.symbolizer, .cpu = LINES_PART * budget * a->n_cpus};
 
+    o.credit_ns = (int64_t) (o.cpu * GOVERNOR_SECONDS * (double) NS_PER_S);
     return a->options.symbolizer && !a->options.no_names ? object_lines_new(&o, &a->lines) : 0;
 }
 
@@ -474,12 +459,14 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
     }
     a->filter = (struct sample_filter){o->filter, a->bpf, o->n_pids > 0};
     processes_watch_exec(a->processes, sample_filter_exec, &a->filter);
-    governor_init(&a->governor, &(struct governor_limits){.cpu = o->cpu_budget * (a->lines ? 1 - LINES_PART : 1),
-                                                          .memory = o->memory_budget,
-                                                          .cpus = (unsigned) sysconf(_SC_NPROCESSORS_ONLN),
-                                                          .rate = a->hz,
-                                                          .table_bytes = TABLE_BYTES});
-    a->governed_ns = (uint64_t) clock_mono();
+    governor_init(&a->governor,
+                  &(struct governor_limits){.cpu = o->cpu_budget,
+                                            .memory = o->memory_budget,
+                                            .cpus = (unsigned) sysconf(_SC_NPROCESSORS_ONLN),
+                                            .rate = a->hz,
+                                            .table_bytes = TABLE_BYTES},
+                  (uint64_t) clock_mono());
+    a->hurry_until_ns = (uint64_t) clock_mono() + HURRY_NS;
     set_timer(a, POLL_BUSY_MS);
     *ret = a;
     return 0;
@@ -515,6 +502,58 @@ int agent_fd(const struct agent *a)
     return a->epoll_fd;
 }
 
+/* True while new files come up: the process that has one may be gone soon, and with it the way to the file. Else copied
+ * stacks can wait for the next round, and do not wake the agent. */
+static bool hurry(struct agent *a)
+{
+    if (objects_count(a->objects) != a->n_files)
+        a->hurry_until_ns = a->now_ns + HURRY_NS;
+    a->n_files = objects_count(a->objects);
+    if (a->bpf)
+        bpf_side_control(a->bpf)->wake =
+            !a->options.copy_stacks && (a->options.n_pids || a->now_ns < a->hurry_until_ns);
+    return a->options.n_pids || a->now_ns < a->hurry_until_ns;
+}
+
+static uint64_t own_cpu_ns(const struct agent *a)
+{
+    return (uint64_t) (clock_cpu() - a->cpu_start_ns + file_reader_cpu_ns(a->options.reader)) +
+           (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0);
+}
+
+static uint64_t bpf_time(const struct agent_stats *st)
+{
+    return st->ns + st->switch_ns + st->switches * WAITS_SWITCH_NS;
+}
+
+static int set_rate(struct agent *a, unsigned hz, struct err *e)
+{
+    int r = 0;
+
+    if (a->perf)
+        return err_set(e, -EOPNOTSUPP, "without BPF, the rate cannot be changed");
+    r = bpf_side_drain(a->bpf, on_event, a); /* samples so far are of the old rate */
+    if (r >= 0)
+        r = bpf_side_sample(a->bpf, hz, e);
+    if (r == 0)
+        a->hz = hz;
+    return r;
+}
+
+/* The time spent in BPF is read once a second. */
+static int govern(struct agent *a, struct err *e)
+{
+    struct agent_stats st;
+
+    if (a->perf || a->options.cpu_budget <= 0)
+        return 0;
+    if (governor_is_due(&a->governor, a->now_ns) && bpf_side_stats(a->bpf, &st) == 0)
+        a->bpf_ns = bpf_time(&st);
+    if (!governor_spent(&a->governor, a->now_ns, own_cpu_ns(a) + a->bpf_ns) || a->governor.rate == a->hz)
+        return 0;
+    return set_rate(a, a->governor.rate, e);
+}
+
 static int one_round(struct agent *a, bool flush, struct err *e)
 {
     int r;
@@ -526,10 +565,7 @@ static int one_round(struct agent *a, bool flush, struct err *e)
     if (a->perf) {
         r = perf_side_drain(a->perf, a->processes, on_event, a);
     } else {
-        r = sideband_drain(a->sideband, a->processes);
-        if (sideband_lost(a->sideband) != a->records_lost)
-            processes_distrust(a->processes);
-        a->records_lost = sideband_lost(a->sideband);
+        r = read_records(a);
         if (r >= 0)
             r = bpf_side_drain(a->bpf, on_event, a);
     }
@@ -542,10 +578,10 @@ static int one_round(struct agent *a, bool flush, struct err *e)
         objects_sweep(a->objects, a->now_ns);
         a->next_sweep_ns = a->now_ns + SWEEP_NS;
     }
-    if (a->lines && !a->options.wait_for_lines)
+    if (a->lines && !a->options.wait_for_lines && a->governor.open)
         object_lines_step(a->lines, a->objects, a->now_ns);
-    set_timer(a, a->copied ? POLL_BUSY_MS : POLL_IDLE_MS);
-    return 0;
+    set_timer(a, hurry(a) && a->copied ? POLL_BUSY_MS : POLL_IDLE_MS);
+    return govern(a, e);
 }
 
 int agent_poll(struct agent *a, int timeout_ms, struct err *e)
@@ -560,21 +596,6 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e)
         return 0;
     nanosleep(&pause, NULL); /* a new process causes many records at once: handle them together */
     return one_round(a, false, e);
-}
-
-static int govern(struct agent *a, const struct agent_counts *c, struct err *e)
-{
-    uint64_t spent =
-        c->bpf_ns + c->own_cpu_ns - (a->lines ? object_lines_cpu_ns(a->lines) : 0); /* lines have their own */
-    bool changed = governor_tell(&a->governor, (int64_t) (a->now_ns - a->governed_ns), spent - a->governed_spent,
-                                 governor_memory() + c->map_bytes);
-
-    a->governed_ns = a->now_ns;
-    a->governed_spent = spent;
-    if (!changed)
-        return 0;
-    objects_set_budget(a->objects, a->governor.table_bytes);
-    return a->governor.rate == a->hz ? 0 : agent_set_rate(a, a->governor.rate, e);
 }
 
 /* The first minute is over. */
@@ -614,8 +635,8 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     a->last_lost = c.lost;
     r = tally_batch(a->tally, &scope, ret, e);
     objects_limit_names(a->objects, a->now_ns, NAME_BYTES);
-    if (r == 0 && !a->perf)
-        r = govern(a, &c, e);
+    if (governor_used(&a->governor, governor_memory() + c.map_bytes))
+        objects_set_budget(a->objects, a->governor.table_bytes);
     return r < 0 || a->perf ? r : end_beginning(a, e);
 }
 
@@ -627,35 +648,20 @@ int agent_add_pid(struct agent *a, pid_t pid)
         return perf_side_add_pid(a->perf, pid, NULL);
     p = processes_get(a->processes, (uint32_t) pid, (uint64_t) clock_mono()); /* read before its first sample */
     if (p && p->maps_read && !p->loaded)
-        process_load(a->loader, p);
+        process_load(a->loader, p, (uint64_t) clock_mono());
     return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
 }
 
 bool agent_next_file(struct agent *a, char ret[PATH_MAX])
 {
-    for (size_t i = 0; i < objects_count(a->objects); i++) {
-        struct object *o = objects_at(a->objects, i);
-
-        if (!o->sampled || o->offered)
-            continue;
-        o->offered = true;
-        if (debug_file_best(o, ret) == 0)
-            return true;
-    }
-    return false;
+    return debug_file_next(a->objects, ret);
 }
 
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
 {
-    int r = one_round(a, false, e); /* samples so far are of the old rate */
+    int r = one_round(a, false, e);
 
-    if (r == 0 && a->perf)
-        r = err_set(e, -EOPNOTSUPP, "without BPF, the rate cannot be changed");
-    if (r == 0)
-        r = bpf_side_sample(a->bpf, hz, e);
-    if (r == 0)
-        a->hz = hz;
-    return r;
+    return r == 0 ? set_rate(a, hz, e) : r;
 }
 
 static size_t kernel_memory(struct agent *a)
@@ -673,32 +679,30 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
     if (a->bpf)
         bpf_side_stats(a->bpf, &st);
     tally_counts(a->tally, &t);
-    *ret = (struct agent_counts){
-        .samples = a->samples,
-        .left_out = a->left_out + t.left_out,
-        .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
-        .frames = t.frames,
-        .frames_named = t.frames_named,
-        .stacks_whole = t.whole,
-        .stacks_cut = t.cut,
-        .bpf_ns = st.ns + st.switch_ns + st.switches * WAITS_SWITCH_NS,
-        .bpf_runs = st.samples,
-        .bpf_frames = st.frames,
-        .stack_copies = st.copies,
-        .switches = st.switches,
-        .switch_ns = st.switch_ns,
-        .switch_samples = st.switch_samples,
-        .own_cpu_ns = (uint64_t) (clock_cpu() - a->cpu_start_ns + file_reader_cpu_ns(a->options.reader)) +
-                      (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0),
-        .maps_left_out = processes_maps_left_out(a->processes),
-        .processes_sampled = a->processes_sampled,
-        .objects = objects_count(a->objects),
-        .map_bytes = kernel_memory(a),
-        .ring_bytes = ring_bytes(a->n_cpus),
-        .reader_deaths = file_reader_deaths(a->options.reader),
-        .rate_hz = a->hz,
-        .governor = a->governor.text,
-        .cpu_ns = a->cpu_ns,
-        .by_perf = a->perf != NULL};
+    *ret = (struct agent_counts){.samples = a->samples,
+                                 .left_out = a->left_out + t.left_out,
+                                 .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
+                                 .frames = t.frames,
+                                 .frames_named = t.frames_named,
+                                 .stacks_whole = t.whole,
+                                 .stacks_cut = t.cut,
+                                 .bpf_ns = bpf_time(&st),
+                                 .bpf_runs = st.samples,
+                                 .bpf_frames = st.frames,
+                                 .stack_copies = st.copies,
+                                 .switches = st.switches,
+                                 .switch_ns = st.switch_ns,
+                                 .switch_samples = st.switch_samples,
+                                 .own_cpu_ns = own_cpu_ns(a),
+                                 .maps_left_out = processes_maps_left_out(a->processes),
+                                 .processes_sampled = a->processes_sampled,
+                                 .objects = objects_count(a->objects),
+                                 .map_bytes = kernel_memory(a),
+                                 .ring_bytes = ring_bytes(a),
+                                 .reader_deaths = file_reader_deaths(a->options.reader),
+                                 .rate_hz = a->hz,
+                                 .governor = a->governor.text,
+                                 .cpu_ns = a->cpu_ns,
+                                 .by_perf = a->perf != NULL};
     memcpy(ret->foreign_ns, a->foreign_ns, sizeof ret->foreign_ns);
 }

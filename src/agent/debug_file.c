@@ -118,3 +118,17 @@ int debug_file_best(const struct object *o, char ret_path[PATH_MAX])
     object_reach(o, ret_path, PATH_MAX);
     return o->has_own_names || o->has_own_lines ? 0 : -ENODATA;
 }
+
+bool debug_file_next(struct objects *s, char ret_path[PATH_MAX])
+{
+    for (size_t i = 0; i < objects_count(s); i++) {
+        struct object *o = objects_at(s, i);
+
+        if (!o->sampled || o->offered)
+            continue;
+        o->offered = true;
+        if (debug_file_best(o, ret_path) == 0)
+            return true;
+    }
+    return false;
+}

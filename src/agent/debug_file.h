@@ -24,6 +24,8 @@ int debug_file_open(const struct object *o, struct debug_file *ret);
 /* The path of the file with the most symbols for the object's code: its own, or its debug file. -ENODATA when neither
  * has more than dynamic symbols. */
 int debug_file_best(const struct object *o, char ret_path[PATH_MAX]);
+/* The same for the next sampled object, each one once; false when there is none at the moment. */
+bool debug_file_next(struct objects *s, char ret_path[PATH_MAX]);
 /* A folder with files FOLDER/ID/debuginfo. */
 void debug_file_set_cache(const char *folder);
 /* The next sampled file, from number *at on, that has no more than dynamic symbols and no debug file; NULL when there are

@@ -14,6 +14,7 @@
 #include "agent/cgroup.h"
 #include "agent/container_files.h"
 #include "agent/process_context.h"
+#include "agent/process_seen.h"
 #include "agent/service_name.h"
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -37,7 +38,7 @@ struct proc_reader {
     struct cgroup_names cgroup;
     struct container_names container;
     struct str name; /* of its command */
-    int dir;         /* PROC/PID */
+    int dir;         /* PROC/PID; -1: not open yet; -2: it is gone */
     int err;
 };
 
@@ -101,11 +102,24 @@ static void put_int(struct proc_reader *r, struct str key, int64_t v)
     put_value(r, key, (struct value){.kind = VALUE_INT, .integer = v});
 }
 
-/* The content of PROC/PID/NAME, or nothing. The directory is open, and these files fit into one or two reads: a process may
- * be one of hundreds per second that live for a few milliseconds. */
+/* PROC/PID, opened when it is first needed; negative when nothing may be read, or the process is gone. */
+static int directory(struct proc_reader *r)
+{
+    char path[PATH_SIZE];
+
+    if (r->dir == -1 && !r->s->brief) {
+        snprintf(path, sizeof path, "%s/%d", r->s->proc, r->s->pid);
+        r->dir = MAX(fd_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0), -2);
+    }
+    return r->dir;
+}
+
+/* The content of PROC/PID/NAME, or nothing. These files fit into one or two reads: a process may be one of hundreds per
+ * second that live for a few milliseconds. */
 static struct str proc_file(struct proc_reader *r, const char *name, size_t limit, struct buf *b)
 {
-    _cleanup_(fd_closep) int fd = r->dir < 0 ? -1 : fd_open(r->dir, name, O_RDONLY, 0);
+    int dir = directory(r);
+    _cleanup_(fd_closep) int fd = dir < 0 ? -1 : fd_open(dir, name, O_RDONLY, 0);
     ssize_t n = 1;
 
     buf_reset(b);
@@ -191,9 +205,10 @@ static int put_pair(void *data, struct str key, struct str value)
 /* OTEL_SERVICE_NAME takes precedence over OTEL_RESOURCE_ATTRIBUTES. */
 static void read_environment(struct proc_reader *r, struct buf *b)
 {
-    struct str text = proc_file(r, "environ", ENVIRON_MAX, b), attributes = {0};
+    bool seen = r->s->seen && r->s->seen->environment.p;
+    struct str text = seen ? r->s->seen->environment : proc_file(r, "environ", ENVIRON_MAX, b), attributes = {0};
 
-    r->a->partial |= !text.n;
+    r->a->partial |= !text.n && !r->s->seen && !r->s->brief;
     while (text.n) {
         struct str line = str_cut(&text, 0), name = str_cut(&line, '=');
 
@@ -226,9 +241,28 @@ static void read_container(struct proc_reader *r)
     c->n_containers = MIN(c->n_containers + 1, (uint32_t) ARRAY_SIZE(c->containers));
 }
 
+/* Control groups are read once a minute, not for each of their processes. */
+static void read_cgroup(struct proc_reader *r, struct buf *b)
+{
+    struct identity_cache *c = r->s->cache;
+    uint64_t groups = r->s->groups;
+    struct str text;
+
+    if (c && groups && c->groups[groups % ARRAY_SIZE(c->groups)].groups == groups) {
+        r->cgroup = c->groups[groups % ARRAY_SIZE(c->groups)].names;
+        return;
+    }
+    text = proc_file(r, "cgroup", FILE_MAX, b);
+    cgroup_parse(text, &r->cgroup);
+    if (!c || !groups || !text.n)
+        return;
+    c->groups[groups % ARRAY_SIZE(c->groups)].groups = groups;
+    c->groups[groups % ARRAY_SIZE(c->groups)].names = r->cgroup;
+}
+
 static void read_groups(struct proc_reader *r, struct buf *b)
 {
-    cgroup_parse(proc_file(r, "cgroup", FILE_MAX, b), &r->cgroup);
+    read_cgroup(r, b);
     if (r->cgroup.container[0]) {
         read_container(r);
         put_c(r, SEMCONV_CONTAINER_ID, r->cgroup.container);
@@ -249,7 +283,7 @@ static struct str executable(struct proc_reader *r, char *ret, size_t size)
     struct str s = r->s->exe_link ? str_from(r->s->exe_link) : (struct str){0};
     ssize_t n;
 
-    if (!s.n && r->dir >= 0) {
+    if (!s.n && !r->s->seen && directory(r) >= 0) {
         n = readlinkat(r->dir, "exe", ret, size);
         s = (struct str){ret, n > 0 && (size_t) n < size ? (uint32_t) n : 0};
     }
@@ -303,9 +337,15 @@ static void put_owner(struct proc_reader *r, uint64_t uid, struct buf *b)
 
 static void read_status(struct proc_reader *r, struct buf *b)
 {
-    struct str text = proc_file(r, "status", FILE_MAX, b);
     uint64_t v, uid = UINT64_MAX;
+    struct str text;
 
+    if (r->s->ppid && r->s->has_uid) {
+        put_int(r, STR("process.parent_pid"), r->s->ppid);
+        put_owner(r, r->s->uid, b);
+        return;
+    }
+    text = proc_file(r, "status", FILE_MAX, b);
     while (text.n) {
         struct str line = str_cut(&text, '\n'), key = str_cut(&line, ':');
 
@@ -395,8 +435,8 @@ static void read_process(struct proc_reader *r, struct buf *b)
     put_int(r, STR(SEMCONV_PROCESS_PID), r->s->pid);
     put(r, STR(SEMCONV_PROCESS_EXECUTABLE_PATH), exe);
     put(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME), base_name(exe));
-    command = proc_file(r, "cmdline", FILE_MAX, b);
-    r->a->partial |= !command.n;
+    command = r->s->seen ? r->s->seen->command : proc_file(r, "cmdline", FILE_MAX, b);
+    r->a->partial |= !command.n && !r->s->brief;
     r->name = arena_str(&r->a->arena, service_name_of(command, base_name(exe)));
     put(r, STR("process.command"), str_cut(&command, 0)); /* only the program: arguments may contain secrets */
     if (r->s->comm && !exe.n)
@@ -548,42 +588,16 @@ static void put_service(struct proc_reader *r)
     }
 }
 
-static void put_brief(struct proc_reader *r)
-{
-    struct str exe = r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
-
-    put_int(r, STR(SEMCONV_PROCESS_PID), r->s->pid);
-    put(r, STR(SEMCONV_PROCESS_EXECUTABLE_PATH), exe);
-    put(r, STR(SEMCONV_PROCESS_EXECUTABLE_NAME), exe.n ? base_name(exe) : str_from(r->s->comm ? r->s->comm : ""));
-    if (r->s->build_id && r->s->build_id[0]) {
-        put_c(r, SEMCONV_BUILD_ID_GNU, r->s->build_id);
-        put_c(r, SEMCONV_SERVICE_VERSION, r->s->build_id);
-    }
-}
-
-static int open_directory(const struct identity_source *s)
-{
-    char path[PATH_SIZE];
-
-    snprintf(path, sizeof path, "%s/%d", s->proc, s->pid);
-    return fd_open(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
-}
-
 static void read_all(struct proc_reader *r, struct buf *b)
 {
-    if (r->s->brief) {
-        put_brief(r);
-    } else {
-        r->dir = open_directory(r->s);
-        read_context(r, b);
-        read_environment(r, b);
-        read_groups(r, b);
-        read_process(r, b);
-        fd_close(r->dir);
-    }
+    read_context(r, b);
+    read_environment(r, b);
+    read_groups(r, b);
+    read_process(r, b);
     read_host(r, b);
     put_service(r);
     put_versions(r);
+    fd_close(r->dir);
 }
 
 int identity_read(const struct identity_source *s, struct identity_attrs *ret)

@@ -15,6 +15,7 @@
 #ifndef AGENT_IDENTITY_READ_H
 #define AGENT_IDENTITY_READ_H
 
+#include "agent/cgroup.h"
 #include "agent/container_files.h"
 #include "base/arena.h"
 #include "base/buf.h"
@@ -22,7 +23,8 @@
 #include "model/batch.h"
 #include "proc/proc_memory.h"
 
-/* Facts that are the same for all processes of a host, and user names: cached, and read again after a while. */
+/* Facts that are the same for all processes of a host, user names and control groups: cached, and read again after a
+ * while. */
 struct identity_cache {
     struct kv host[8];
     uint32_t n_host;
@@ -36,7 +38,11 @@ struct identity_cache {
         struct container_names names;
     } containers[16];
     uint32_t n_containers, next_container; /* the oldest entry is replaced */
-    uint64_t boot_s;                       /* when the host started, since 1970; 0: not read */
+    struct {
+        uint64_t groups; /* identity_source.groups; 0: empty */
+        struct cgroup_names names;
+    } groups[64];    /* by groups % 64 */
+    uint64_t boot_s; /* when the host started, since 1970; 0: not read */
     int64_t until_ns;
     struct arena arena;
     struct buf text; /* of the file that is being read; not freed */
@@ -59,9 +65,13 @@ struct identity_source {
     const char *exe_link;             /* the text of PROC/PID/exe, if it was read already; NULL: not read */
     uint64_t start_ns;                /* CLOCK_BOOTTIME when the process was forked; 0: read from PROC/PID/stat */
     const struct identity_rules *rules;
-    struct identity_cache *cache; /* NULL: everything is read */
-    const char *build_id;         /* of the executable; NULL: read from exe */
-    bool brief;                   /* nothing is read from the process: only the fields of this struct are used */
+    struct identity_cache *cache;    /* NULL: everything is read */
+    const struct process_seen *seen; /* its command line and environment; NULL: they are read */
+    uint64_t groups;                 /* equal for processes in the same control groups; 0: not known */
+    uint32_t ppid;                   /* 0: read, together with the user */
+    uint32_t uid;
+    bool has_uid; /* uid is known */
+    bool brief;   /* nothing is read from the process: only the fields of this struct are used */
 };
 
 enum { IDENTITY_ATTRS = 64 };

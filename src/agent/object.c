@@ -29,6 +29,8 @@ static const uint64_t IDLE_NS = 600ull * NS_PER_S; /* an object that no process 
 struct known_key {
     struct object_key key;
     struct object *object;
+    dev_t device; /* of its descriptor at that time, for a key without a generation */
+    ino_t inode;
 };
 
 struct objects {
@@ -53,18 +55,65 @@ static bool key_eq(const struct object_key *a, const struct object_key *b)
     return a->inode == b->inode && a->generation == b->generation && a->major == b->major && a->minor == b->minor;
 }
 
-static bool key_is_set(const struct object_key *k)
+static struct known_key *find_key(struct objects *s, const struct object_key *key)
 {
-    return k->inode && k->generation;
+    for (struct map_pos p = map_find(&s->by_key, key_hash(key)); p.index != MAP_NONE; p = map_next(&s->by_key, p))
+        if (key_eq(&s->keys[p.index].key, key))
+            return &s->keys[p.index];
+    return NULL;
 }
 
-static void remember_key(struct objects *s, const struct object_key *key, struct object *o)
+/* pinned: the object's descriptor is of the very file that has this key, not of a copy of it. */
+static void remember_key(struct objects *s, const struct object_key *key, struct object *o, bool pinned)
 {
-    if (!key_is_set(key) || array_reserve(s->keys, s->cap_keys, s->n_keys + 1, KEYS_MAX) < 0)
+    struct known_key new = {*key, o, o->file.device, o->file.inode}, *old;
+
+    if (!key->inode || (!key->generation && !pinned))
         return;
-    s->keys[s->n_keys] = (struct known_key){*key, o};
+    old = find_key(s, key);
+    if (old) {
+        *old = new;
+        return;
+    }
+    if (array_reserve(s->keys, s->cap_keys, s->n_keys + 1, KEYS_MAX) < 0)
+        return;
+    s->keys[s->n_keys] = new;
     if (map_insert(&s->by_key, key_hash(key), (uint32_t) s->n_keys) == 0)
         s->n_keys++;
+}
+
+static struct object_file file_of(int fd)
+{
+    struct stat st;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return (struct object_file){0};
+    return (struct object_file){st.st_dev, st.st_ino, st.st_size, st.st_ctim};
+}
+
+static bool is_same_inode(const struct object_file *a, const struct object_file *b)
+{
+    return a->inode && a->inode == b->inode && a->device == b->device;
+}
+
+static bool is_same_file(const struct object_file *a, const struct object_file *b)
+{
+    return is_same_inode(a, b) && a->size == b->size && a->changed.tv_sec == b->changed.tv_sec &&
+           a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* True while no other file can have this key. */
+static bool is_valid(const struct known_key *k, const char *path)
+{
+    const struct object *o = k->object;
+    struct object_file now;
+
+    if (k->key.generation)
+        return true;
+    if (o->fd < 0 || o->file.inode != k->inode || o->file.device != k->device || strcmp(o->path, path) != 0)
+        return false;
+    now = file_of(o->fd);
+    return is_same_file(&now, &o->file);
 }
 
 struct object *object_ref(struct object *o)
@@ -79,14 +128,11 @@ void object_unref(struct object *o)
         o->refs--;
 }
 
-struct object *objects_find(struct objects *s, const struct object_key *key)
+struct object *objects_find(struct objects *s, const struct object_key *key, const char *path)
 {
-    if (!key_is_set(key))
-        return NULL;
-    for (struct map_pos p = map_find(&s->by_key, key_hash(key)); p.index != MAP_NONE; p = map_next(&s->by_key, p))
-        if (key_eq(&s->keys[p.index].key, key))
-            return object_ref(s->keys[p.index].object);
-    return NULL;
+    const struct known_key *k = key->inode ? find_key(s, key) : NULL;
+
+    return k && is_valid(k, path) ? object_ref(k->object) : NULL;
 }
 
 const char *object_id(const struct object *o)
@@ -236,11 +282,9 @@ static int object_new(struct file_reader *reader, int fd, const char *path, stru
     }
     o->fd = fd;
     o->reader = reader;
-    if (fd >= 0 && fstat(fd, &st) == 0) {
+    o->file = file_of(fd);
+    if (fd >= 0 && fstat(fd, &st) == 0)
         o->owner = st.st_uid;
-        o->device = st.st_dev;
-        o->inode = st.st_ino;
-    }
     o->kind = fd < 0 ? OBJECT_VDSO : OBJECT_FILE;
     o->path = mem_strdup(path);
     if (!o->path) {
@@ -289,8 +333,8 @@ static int index_object(struct objects *s, struct object *o, uint32_t at)
 {
     int r = map_insert(&s->by_number, hash64_u64(o->number), at);
 
-    if (r == 0 && o->inode)
-        r = map_insert(&s->by_inode, hash64_u64(o->inode), at);
+    if (r == 0 && o->file.inode)
+        r = map_insert(&s->by_inode, hash64_u64(o->file.inode), at);
     if (r == 0 && object_id(o)[0])
         r = map_insert(&s->by_id, hash64_str(str_from(object_id(o))), at);
     return r;
@@ -365,14 +409,15 @@ static struct object *find_same(struct objects *s, struct object *o)
     return same && same->owner == o->owner ? same : NULL;
 }
 
-/* The object of the same file. While its descriptor is open, no other file can have the inode number. */
+/* The object of the same file, which was not changed. While its descriptor is open, no other file can have the inode
+ * number. */
 static struct object *find_open(const struct objects *s, const struct object *o)
 {
-    for (struct map_pos p = map_find(&s->by_inode, hash64_u64(o->inode)); o->inode && p.index != MAP_NONE;
+    for (struct map_pos p = map_find(&s->by_inode, hash64_u64(o->file.inode)); o->file.inode && p.index != MAP_NONE;
          p = map_next(&s->by_inode, p)) {
         struct object *have = s->v[p.index];
 
-        if (have->fd >= 0 && have->inode == o->inode && have->device == o->device)
+        if (have->fd >= 0 && is_same_file(&have->file, &o->file))
             return have;
     }
     return NULL;
@@ -383,19 +428,19 @@ static void adopt_fd(struct objects *s, struct object *o, struct object *from)
 {
     o->fd = from->fd;
     from->fd = -1;
-    if (o->inode == from->inode && o->device == from->device)
+    if (is_same_file(&o->file, &from->file))
         return;
-    o->inode = from->inode;
-    o->device = from->device;
+    o->file = from->file;
     for (size_t i = 0; i < s->n; i++)
         if (s->v[i] == o)
-            map_insert(&s->by_inode, hash64_u64(o->inode), (uint32_t) i); /* on failure it is read once more */
+            map_insert(&s->by_inode, hash64_u64(o->file.inode), (uint32_t) i); /* on failure it is read once more */
 }
 
 int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
                 struct err *e)
 {
     struct object *o = NULL, *same;
+    bool pinned;
     int r = object_new(s->reader, fd, path, &o);
 
     if (r < 0)
@@ -408,10 +453,13 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
     if (r < 0 || same) {
         if (same && same->fd < 0 && o->fd >= 0)
             adopt_fd(s, same, o);
+        pinned = same && same->fd >= 0 && is_same_inode(&same->file, &o->file);
+        if (pinned) /* renamed or linked since, with the same content */
+            same->file = o->file;
         object_free(o);
         if (r < 0)
             return r;
-        remember_key(s, key, same);
+        remember_key(s, key, same, pinned);
         *ret = object_ref(same);
         return 0;
     }
@@ -425,7 +473,7 @@ int objects_add(struct objects *s, int fd, const char *path, const struct object
         return r;
     }
     s->v[s->n++] = o;
-    remember_key(s, key, o);
+    remember_key(s, key, o, true);
     *ret = object_ref(o);
     return 0;
 }

@@ -13,6 +13,8 @@
 #define AGENT_OBJECT_H
 
 #include <stdbool.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include "base/err.h"
 #include "base/map.h"
@@ -27,10 +29,20 @@ struct tls_symbol;
 struct unwind_table;
 
 /* The file as identified by the kernel in /proc/PID/maps or a perf mmap record. An inode number may be reused for
- * another file; only records contain its generation, and only a key with a generation identifies an object. */
+ * another file; only records contain its generation, and file systems that were not made by mounting them, overlayfs and
+ * others have none. A key with a generation identifies an object. One without does so while the object's descriptor is
+ * open, which keeps the inode, and the file was not changed. */
 struct object_key {
     uint64_t inode, generation;
     uint32_t major, minor;
+};
+
+/* What stat() says of a file. The change time cannot be set back: a file that was written since has another one. */
+struct object_file {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec changed;
 };
 
 enum object_kind { OBJECT_FILE, OBJECT_VDSO };
@@ -53,11 +65,11 @@ struct object {
     uint32_t debug_crc;
     bool has_own_lines, has_own_names; /* in the file itself: lines; more than dynamic symbols */
     struct file_reader *reader;        /* reads the file */
+    uint64_t plain_until_ns;           /* process_load.c: programs of this file have no language and no spans */
     bool failed;                       /* it has no tables: walked by frame pointers */
     uid_t owner;                       /* of the file; the vDSO is root's */
-    dev_t device;
-    ino_t inode; /* 0: not known */
-    int fd;      /* kept open, so that deleted and replaced files can still be read; -1: only the path is known */
+    struct object_file file;           /* inode 0: not known */
+    int fd; /* kept open, so that deleted and replaced files can still be read; -1: only the path is known */
     uint64_t fp_lo,
         fp_hi;      /* ELF addresses [lo, hi) of code that a JIT's compiler made at build time (V8's builtins): it has
                               frame pointers and no tables; known once the table is there */
@@ -97,8 +109,9 @@ bool object_is_start(const struct object *o, uint64_t address);
 int objects_new(size_t table_budget, struct file_reader *reader, struct objects **ret);
 struct file_reader *objects_reader(const struct objects *s);
 void objects_free(struct objects *s);
-/* An object that is known by this key, with a reference for the caller; NULL when it is not known. */
-struct object *objects_find(struct objects *s, const struct object_key *key);
+/* An object that is known by this key, with a reference for the caller; NULL when it is not known. path: as the process
+ * has mapped it. */
+struct object *objects_find(struct objects *s, const struct object_key *key, const char *path);
 /* The object of an open file (fd is taken over, also on failure), or of the vDSO with fd -1. *ret with a reference. */
 int objects_add(struct objects *s, int fd, const char *path, const struct object_key *key, struct object **ret,
                 struct err *e);

@@ -52,6 +52,7 @@ static void process_free(struct process *p)
     object_unref(p->exe);
     mem_free(p->exe_path);
     identity_free(p->identity);
+    process_seen_unref(p->seen);
     perf_map_free(p->perf_map);
     mem_free(p);
 }
@@ -157,6 +158,7 @@ void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t t
     if (!parent)
         return;
     memcpy(p->comm, parent->comm, sizeof p->comm);
+    process_seen_inherit(p, parent);
     if (!parent->maps_read || process_maps_copy(p, parent) < 0)
         return;
     p->maps_read = true;
@@ -320,8 +322,13 @@ int process_open(const struct process *p, const char *path)
 
     snprintf(root, sizeof root, "/proc/%u/root", p->pid);
     fd = fd_open_in_root(root, path);
-    if (fd == -ENOENT && access(root, F_OK) < 0) /* gone; most processes have the same root as the agent */
-        fd = fd_open_in_root("/", path);
+    if (fd == -ENOENT &&
+        access(root, F_OK) < 0) { /* gone: most processes have the root of their parent, or the agent's */
+        snprintf(root, sizeof root, "/proc/%u/root", p->ppid);
+        fd = p->ppid ? fd_open_in_root(root, path) : -ENOENT;
+        if (fd == -ENOENT)
+            fd = fd_open_in_root("/", path);
+    }
     return fd;
 }
 

@@ -17,6 +17,7 @@
 #include "agent/foreign.h"
 #include "agent/object.h"
 #include "agent/own_profiles.h"
+#include "agent/process_seen.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -56,9 +57,13 @@ struct process {
     bool stale;             /* mappings changed since it was loaded */
     bool exited;
     uint64_t last_sample_ns, samples;
+    struct process_seen *seen; /* its command line and environment; NULL: no copy of its stack had them */
+    uint64_t groups;           /* agent_task.groups; 0: not known */
+    uint32_t uid;
+    bool has_uid;
     uint64_t number; /* counts images: distinguishes this struct from a later one at the same address */
     int verdict;     /* filter.h: < 0: not evaluated yet; else the weight */
-    bool brief;      /* no budget to read it: only the kernel's records are used */
+    bool brief;      /* no budget to read it: only what the kernel's records and copied stacks say is used */
 
     /* identity.h: its resource attributes. NULL until the first export; read once, and again after an exec. */
     struct identity *identity;
@@ -107,6 +112,8 @@ void processes_mmap(struct processes *s, uint32_t pid, const struct process_mapp
 int processes_refresh(struct processes *s, struct process *p);
 /* Finds the mapping's object; tried once per mapping. */
 void processes_resolve(struct processes *s, struct process *p, struct process_mapping *m);
+/* Finds p->exe. */
+void processes_resolve_exe(struct processes *s, struct process *p);
 /* Fills in its record for the BPF map. */
 void processes_record(struct processes *s, struct process *p, struct agent_process *ret);
 /* Frees images that ended some time ago, after calling forget() for each. */

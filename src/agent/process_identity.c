@@ -22,7 +22,7 @@ struct identity {
     struct identity_attrs attrs;
     char *service;
     uint64_t context_ns; /* when the process published its context, if the agent had found it */
-    bool brief;
+    bool brief, seen;
     unsigned tries; /* how often it was read without a command line or environment */
 };
 
@@ -106,6 +106,12 @@ static uint64_t start_of(const struct process *p)
     return p->start_ns + (uint64_t) ((boot.tv_sec - mono.tv_sec) * NS_PER_S + boot.tv_nsec - mono.tv_nsec);
 }
 
+/* True when the kernel's records and a copied stack say which program it is: /proc need not be asked. */
+static bool is_followed(const struct process *p)
+{
+    return p->brief || p->exited || (p->since_ns && p->exe_path && p->seen);
+}
+
 /* After an exec, /proc describes the new image, so the version has to be that of the new image, too: time between fork
  * and exec counts for the program that was started. */
 int identity_new(const struct process *p, struct identity **ret, struct err *e)
@@ -114,15 +120,22 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
     struct file_answer answer;
     struct identity_exe exe;
     struct proc_memory memory = proc_memory_of((int) p->pid);
-    struct identity_source s = {.proc = "/proc",
-                                .root = "/",
-                                .pid = (int) p->pid,
-                                .memory = own_profiles_may_have_context(p, (uint64_t) clock_mono()) ? &memory : NULL,
-                                .start_ns = start_of(p),
-                                .exe_path = p->exe_path,
-                                .comm = p->comm,
-                                .rules = rules,
-                                .cache = &cache};
+    struct identity_source s = {
+        .proc = "/proc",
+        .root = "/",
+        .pid = (int) p->pid,
+        .memory = !p->brief && own_profiles_may_have_context(p, (uint64_t) clock_mono()) ? &memory : NULL,
+        .start_ns = start_of(p),
+        .exe_path = p->exe_path,
+        .comm = p->comm,
+        .rules = rules,
+        .cache = &cache,
+        .seen = p->seen,
+        .groups = p->groups,
+        .ppid = p->ppid,
+        .uid = p->uid,
+        .has_uid = p->has_uid,
+        .brief = p->brief};
     struct identity *i = mem_zalloc(sizeof *i);
     char link[4096] = "";
     struct str name;
@@ -130,14 +143,14 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
 
     if (!i)
         return -ENOMEM;
-    i->brief = s.brief = p->brief;
+    i->brief = p->brief;
+    i->seen = p->seen != NULL;
     i->context_ns = p->own.published_ns;
-    if (!p->brief && !p->exited) {
+    if (!is_followed(p)) {
         read_link(p, link, sizeof link);
         s.exe_link = link;
     }
-    s.build_id = p->brief && p->exe ? p->exe->gnu_id : NULL;
-    if (!p->brief && get_exe(p, link, &answer, &exe))
+    if (get_exe(p, link, &answer, &exe))
         s.exe = &exe;
     r = identity_read(&s, &i->attrs);
     name = identity_attrs_get(&i->attrs, STR(SEMCONV_SERVICE_NAME));
@@ -172,7 +185,8 @@ bool identity_is_outdated(const struct identity *i, const struct process *p)
 {
     if (p->exited || p->until_ns != UINT64_MAX)
         return false;
-    return (i->brief && !p->brief) || i->context_ns != p->own.published_ns || (i->attrs.partial && i->tries < TRIES);
+    return (i->brief && (!p->brief || (p->seen && !i->seen))) || i->context_ns != p->own.published_ns ||
+           (i->attrs.partial && i->tries < TRIES);
 }
 
 void identity_update(struct process *p)

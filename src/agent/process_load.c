@@ -8,7 +8,14 @@
 #include "agent/lang/lang.h"
 #include "agent/process.h"
 #include "agent/span_find.h"
+#include "base/clock.h"
 #include "base/mem.h"
+
+/* A record of a process is worth its cost, a few stacks that are copied instead, if the process lives longer than that.
+ * Frames of a language and spans need the record: a program is first loaded at once, and only known to have neither
+ * (`plain`) for a while. */
+enum { WORTH_SAMPLES = 4 };
+static const uint64_t WORTH_NS = NS_PER_S / 4, PLAIN_NS = 60ull * NS_PER_S;
 
 struct process_loader {
     struct bpf_side *bpf;
@@ -77,10 +84,21 @@ static void make_room(struct process_loader *l)
         forget(l, o.found);
 }
 
-void process_load(struct process_loader *l, struct process *p)
+bool process_load_is_due(const struct process *p, uint64_t now_ns)
+{
+    if (p->brief || p->until_ns != UINT64_MAX || p->exited || !p->maps_read || (p->loaded && !p->stale))
+        return false;
+    return p->loaded || !p->since_ns || !p->exe || now_ns >= p->exe->plain_until_ns || p->own.likely ||
+           p->samples >= WORTH_SAMPLES || now_ns - p->since_ns >= WORTH_NS;
+}
+
+void process_load(struct process_loader *l, struct process *p, uint64_t now_ns)
 {
     if (!p->lang || p->span.kind == AGENT_SPAN_NONE)
         find_language(l, p);
+    if (p->exe)
+        p->exe->plain_until_ns =
+            p->lang || p->span.kind != AGENT_SPAN_NONE || p->span_again || p->own.likely ? 0 : now_ns + PLAIN_NS;
     processes_record(l->processes, p, &l->record);
     if (!p->loaded)
         make_room(l);

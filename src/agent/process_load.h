@@ -6,6 +6,9 @@
 #ifndef AGENT_PROCESS_LOAD_H
 #define AGENT_PROCESS_LOAD_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct bpf_side;
 struct process;
 struct process_loader;
@@ -14,7 +17,9 @@ struct processes;
 int process_loader_new(struct bpf_side *bpf, struct processes *processes, struct process_loader **ret);
 void process_loader_free(struct process_loader *l);
 /* Finds its language and spans, if that has not been done yet, and puts its record into the map. */
-void process_load(struct process_loader *l, struct process *p);
+void process_load(struct process_loader *l, struct process *p, uint64_t now_ns);
+/* True when the process should be loaded now, for the first time or again. */
+bool process_load_is_due(const struct process *p, uint64_t now_ns);
 /* Must be called before the process is freed. */
 void process_unload(struct process_loader *l, struct process *p);
 

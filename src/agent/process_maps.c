@@ -277,7 +277,11 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     m->tried = true;
     if (m->anonymous || !m->path || (m->path[0] != '/' && !vdso))
         return;
-    o = objects_find(objects, &key);
+    o = objects_find(objects, &key, m->path);
+    if (!o && p->brief && p->since_ns && !vdso) { /* there may be budget at a later sample */
+        m->tried = false;
+        return;
+    }
     if (!o && !vdso && !key.generation && file_memo_ask(p->pid, m, &file) == 0)
         o = file_memo_find(processes_memo(s), objects, &file);
     if (!o) {
@@ -300,6 +304,13 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     m->object = o;
     if (!p->exe && p->exe_path && strcmp(p->exe_path, m->path) == 0)
         p->exe = object_ref(o);
+}
+
+void processes_resolve_exe(struct processes *s, struct process *p)
+{
+    for (uint32_t i = 0; i < p->n_mappings && !p->exe && p->exe_path; i++)
+        if (p->mappings[i].path && strcmp(p->mappings[i].path, p->exe_path) == 0)
+            processes_resolve(s, p, &p->mappings[i]);
 }
 
 static int by_start(const void *a, const void *b)

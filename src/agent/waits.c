@@ -124,6 +124,7 @@ bool waits_read_stack(const struct process *p, const struct agent_event *e, stru
     ret->tid = e->tid;
     ret->sp = e->resume.sp - AGENT_RED_ZONE;
     ret->n = 0;
+    ret->task = (struct agent_task){0};
     do { /* up to the first page that is not mapped */
         size_t chunk = 4096 - (ret->sp + ret->n) % 4096;
 

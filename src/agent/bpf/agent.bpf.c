@@ -100,22 +100,80 @@ static __always_inline bool is_unfinished(struct agent_event *e)
     return e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE;
 }
 
+/* A css_set is the membership in the control groups of all hierarchies. Its address may be used again for another one:
+ * with the number of the group in the unified hierarchy, which is not used again, this is rare. */
+static __always_inline void read_task(struct agent_task *to)
+{
+    struct task_struct *task = (struct task_struct *) bpf_get_current_task();
+    struct mm_struct *mm = BPF_CORE_READ(task, mm);
+
+    __builtin_memset(to, 0, sizeof *to);
+    to->uid = (__u32) bpf_get_current_uid_gid();
+    if (bpf_core_field_exists(task->cgroups)) {
+        struct css_set *set = BPF_CORE_READ(task, cgroups);
+
+        to->groups = (__u64) set ^ BPF_CORE_READ(set, dfl_cgrp, kn, id) << 48;
+    }
+    if (!mm)
+        return;
+    to->arg_start = BPF_CORE_READ(mm, arg_start);
+    to->arg_end = BPF_CORE_READ(mm, arg_end);
+    to->env_start = BPF_CORE_READ(mm, env_start);
+    to->env_end = BPF_CORE_READ(mm, env_end);
+}
+
+/* Copies the command line and the environment to bytes + n; returns the new number of bytes. The kernel leaves a gap of
+ * random size between them and the first frame, so that most copies of a stack end before them. */
+static __always_inline __u32 copy_args(struct agent_stack *c, __u32 n)
+{
+    __u64 at = c->task.arg_start, end = c->task.env_end;
+    __u32 begin = n;
+
+    if (!at)
+        return n;
+#pragma unroll
+    for (int i = 0; i < AGENT_ARGS_BYTES / 4096; i++) {
+        __u64 chunk = 4096 - (at & 4095);
+
+        if (end <= at)
+            break;
+        if (chunk > end - at)
+            chunk = end - at;
+        BARRIER(n);
+        if (n > AGENT_STACK_BYTES + i * 4096)
+            break;
+        BARRIER(chunk);
+        if (chunk > 4096)
+            break;
+        if (bpf_probe_read_user(c->bytes + n, chunk, (void *) at))
+            break;
+        n += chunk;
+        at += chunk;
+    }
+    if (n > AGENT_STACK_BYTES + AGENT_ARGS_BYTES)
+        n = AGENT_STACK_BYTES + AGENT_ARGS_BYTES;
+    c->task.n = n - begin;
+    return n;
+}
+
 /* Copies the stack from sp on, page by page up to the first one that cannot be read. Only such a copy wakes the user
- * side, so that what it loads is available for the next sample. While the user side does not get its turn, a few copies
- * would fill the ring and samples be lost: then stacks are cut, and their time still counts. */
+ * side. While the user side does not get its turn, a few copies would fill the ring and samples be lost: then stacks are
+ * cut, and their time still counts. */
 static __always_inline void copy_stack(struct walk_state *w, struct agent_stats *st)
 {
     struct agent_event *e = &w->s->event;
     __u32 cpu = e->cpu, n = 0;
     struct agent_stack *c = bpf_map_lookup_elem(&stacks, &cpu);
-    __u64 at = w->s->at.sp - AGENT_RED_ZONE;
+    __u64 at = w->s->at.sp - AGENT_RED_ZONE, used;
 
     if (!c)
         return;
-    if (bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > control.copy_room) {
+    used = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+    if (used > control.copy_room) {
         st->uncopied++;
         return;
     }
+    read_task(&c->task);
     c->kind = AGENT_EVENT_STACK;
     c->cpu = cpu;
     c->time_ns = e->time_ns;
@@ -139,8 +197,9 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     if (n > AGENT_STACK_BYTES)
         n = AGENT_STACK_BYTES;
     c->n = n;
+    n = copy_args(c, n);
     if (bpf_ringbuf_output(&events, c, __builtin_offsetof(struct agent_stack, bytes) + n,
-                           control.copy_all ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP)) {
+                           control.wake || used > control.copy_room / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
         st->lost++;
         return;
     }

@@ -11,7 +11,8 @@
  *               pid is first sampled
  *   langs       pid -> struct agent_lang (lang_abi.h): what the steps of a language need to know of the process
  *   filter      pid -> u32: AGENT_SKIP, or 1 for "sample it", or n > 1 for one sample in n. Checked first
- *   events      ring buffer, struct agent_event and struct agent_stack; only a copied stack wakes the reader
+ *   events      ring buffer, struct agent_event and struct agent_stack; only a copied stack wakes the reader (see
+ *               agent_control.wake)
  *   stats       per CPU, struct agent_stats
  *
  * Event: a run of words after the header, kernel frames first, then user frames, leaf first in both.
@@ -40,6 +41,7 @@ enum {
     AGENT_PAGES = 65536,
     AGENT_PROCESSES = 1024,    /* loaded at a time; 8 KiB each */
     AGENT_STACK_BYTES = 65536, /* of a stack copy */
+    AGENT_ARGS_BYTES = 8192,   /* of the command line and the environment */
     AGENT_LANG_WORDS = 3,
     AGENT_WAIT_WORDS = 128, /* of the stack of a wait, kept with its task; deeper stacks are sent ahead */
     AGENT_STEPS = 1600,     /* of a walk: native frames and languages' */
@@ -166,13 +168,23 @@ struct agent_event {
     __u64 words[AGENT_WORDS];
 };
 
+/* What identifies a process besides its mappings, as the kernel knew it at the sample. It saves the user side from reading
+ * /proc, which for a short process takes longer than anything else, and is there when the process is gone. */
+struct agent_task {
+    __u64 groups;                                 /* equal for processes in the same control groups; 0: not known */
+    __u64 arg_start, arg_end, env_start, env_end; /* addresses of the command line and the environment; 0: not known */
+    __u32 uid;                                    /* of the initial user namespace */
+    __u32 n;                                      /* bytes from arg_start on, after those of the stack */
+};
+
 struct agent_stack {
     __u8 kind, pad[3];
     __u32 cpu;
     __u64 time_ns;
     __u64 sp; /* address of bytes[0] */
     __u32 tid, n;
-    __u8 bytes[AGENT_STACK_BYTES];
+    struct agent_task task;                           /* zero in copies that BPF did not make */
+    __u8 bytes[AGENT_STACK_BYTES + AGENT_ARGS_BYTES]; /* n of the stack, then task.n */
 };
 
 struct agent_stats {
@@ -195,6 +207,8 @@ struct agent_control {
     __u32 copy_all;     /* do not walk in BPF: copy all stacks */
     __u32 off_cpu_n;    /* one wait in this many is sampled; 0: none */
     __u32 copy_room;    /* no stack is copied while the ring holds more bytes than this: the rest is for samples */
+    __u32 wake;         /* every copied stack wakes the reader; 0: only when the ring holds an eighth of copy_room */
+    __u32 pad;
     __u64 off_cpu_min_ns;
     __u64 last_look_ns; /* when all tasks were last visited; 0: not yet */
 };

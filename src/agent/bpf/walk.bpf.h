@@ -22,7 +22,21 @@
 #include "agent/bpf/agent_abi.h"
 #include "agent/bpf/lang_abi.h"
 
-struct mm_struct; /* only compared */
+struct mm_struct {
+    unsigned long arg_start, arg_end, env_start, env_end;
+} __attribute__((preserve_access_index));
+
+struct kernfs_node {
+    __u64 id;
+} __attribute__((preserve_access_index));
+
+struct cgroup {
+    struct kernfs_node *kn;
+} __attribute__((preserve_access_index));
+
+struct css_set {
+    struct cgroup *dfl_cgrp; /* of the unified hierarchy */
+} __attribute__((preserve_access_index));
 
 #if defined(__TARGET_ARCH_x86)
 struct thread_struct {
@@ -50,6 +64,7 @@ struct task_struct {
     struct sched_entity se;
     int pid, tgid;
     unsigned int flags;
+    struct css_set *cgroups;
     struct task_struct *group_leader;
     struct thread_struct thread;
     unsigned int __state;

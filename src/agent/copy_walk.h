@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Walks a copied stack to its end, with the tables of the objects that its process has mapped (stack_walk.h). What the walk
+ * touches is loaded into the BPF maps, so that the next walk of this process does not need a copy. The agent's thread only.
+ */
+#ifndef AGENT_COPY_WALK_H
+#define AGENT_COPY_WALK_H
+
+#include "agent/process.h"
+
+struct agent_event;
+struct agent_stack;
+struct row_store;
+
+struct copy_walk {
+    struct processes *processes;
+    struct objects *objects;
+    struct row_store *rows; /* NULL without BPF */
+    uint64_t now_ns;
+};
+
+/* Appends to words, which has *n_words words and room for AGENT_USER_FRAMES more than the event's kernel words. */
+enum agent_end copy_walk(const struct copy_walk *w, struct process *p, const struct agent_event *e,
+                         const struct agent_stack *s, uint64_t *words, uint32_t *n_words);
+
+#endif
