@@ -304,7 +304,8 @@ static void plan_source(struct planning *pl, const struct profile *p, struct int
         if (!str_is(it->type.name, "cpu") || !sources_identify(pl->tenant, &pl->b->resources[pl->resource],
                                                                &pl->b->scopes[pl->scope], it->type.name, &from))
             continue;
-        from.has_spans = has_spans(pl->b, p);
+        if (has_spans(pl->b, p))
+            from.rank = SOURCES_SPANS;
         if (!sources_count(&pl->memo->sources, &from) && type_by_name(STR("cpu_also"), &also))
             it->type = also;
     }

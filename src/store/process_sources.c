@@ -13,10 +13,10 @@ static const int64_t START_ERROR = 2 * NS_PER_S; /* sources round start times to
 struct sources_process {
     struct id128 process;
     struct id128 source;    /* the one that is counted */
-    struct id128 successor; /* has spans, and is counted from the end of what was counted on; zero: none */
+    struct id128 successor; /* takes precedence, and is counted from the end of what was counted on; zero: none */
     int64_t until;          /* the end of what was counted */
     int64_t started;        /* 0: unknown */
-    bool has_spans;
+    enum sources_rank rank, successor_rank;
 };
 
 static const struct value *find(const struct kvs *k, const char *key)
@@ -47,6 +47,16 @@ static struct str program(const struct resource *r)
     return path;
 }
 
+/* An agent of a host sends no SDK's name. The scopes are those of wick's, OpenTelemetry's and Parca's. */
+static enum sources_rank rank_of(const struct scope *s, struct str sdk)
+{
+    if (str_is(s->name, "wick"))
+        return sdk.n ? SOURCES_LIBWICK : SOURCES_AGENT;
+    if (!sdk.n && (str_find(s->name, STR("ebpf")) >= 0 || str_find(s->name, STR("parca")) >= 0))
+        return SOURCES_AGENT;
+    return SOURCES_SDK;
+}
+
 bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
                       struct sources_profile *ret)
 {
@@ -68,9 +78,11 @@ bool sources_identify(struct id128 tenant, const struct resource *r, const struc
     ret->started = 0;
     if (started.n && clock_parse(started, 0, &ret->started, NULL) < 0)
         ret->started = 0;
+    sdk = find_text(&r->attrs, "telemetry.sdk.name");
+    ret->rank = rank_of(s, sdk);
     /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, unless the agent was
      * told to sample both. */
-    sdk = str_is(s->name, "wick") ? STR("") : find_text(&r->attrs, "telemetry.sdk.name");
+    sdk = str_is(s->name, "wick") ? STR("") : sdk;
     hash128_init(&h, find(&s->attrs, "wick.both") != NULL);
     hash128_bytes(&h, s->name.p, s->name.n);
     hash128_bytes(&h, sdk.p, sdk.n);
@@ -94,7 +106,7 @@ static void add_process(struct sources *s, const struct sources_profile *p)
     }
     if (map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) == 0 &&
         array_push(s->v, s->n, s->cap, PROCESSES_MAX,
-                   (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->has_spans}) < 0)
+                   (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->rank, 0}) < 0)
         map_reset(&s->map);
 }
 
@@ -108,7 +120,24 @@ static void take_over(struct sources_process *x, const struct sources_profile *p
     x->source = p->source;
     x->successor = (struct id128){0};
     x->until = MAX(x->until, p->end);
-    x->has_spans = p->has_spans;
+    x->rank = p->rank;
+}
+
+/* Whether a source is counted rather than another. */
+static bool precedes(enum sources_rank rank, struct id128 source, enum sources_rank other_rank, struct id128 other)
+{
+    if (rank != other_rank)
+        return rank > other_rank;
+    return source.hi != other.hi ? source.hi < other.hi : source.lo < other.lo;
+}
+
+static void find_successor(struct sources_process *x, const struct sources_profile *p)
+{
+    if (!precedes(p->rank, p->source, x->rank, x->source) ||
+        (!is_none(x->successor) && !precedes(p->rank, p->source, x->successor_rank, x->successor)))
+        return;
+    x->successor = p->source;
+    x->successor_rank = p->rank;
 }
 
 bool sources_count(struct sources *s, const struct sources_profile *p)
@@ -123,7 +152,7 @@ bool sources_count(struct sources *s, const struct sources_profile *p)
     if (x->started && p->started &&
         (p->started > x->started ? p->started - x->started : x->started - p->started) >
             START_ERROR) { /* another process got the pid */
-        *x = (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->has_spans};
+        *x = (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->rank, 0};
         return true;
     }
     x->started = x->started ? x->started : p->started;
@@ -133,7 +162,7 @@ bool sources_count(struct sources *s, const struct sources_profile *p)
             return false; /* the successor is about to take over */
         if (is_silent)
             x->successor = (struct id128){0};
-        x->has_spans |= p->has_spans;
+        x->rank = MAX(x->rank, p->rank);
         x->until = MAX(x->until, p->end);
         return true;
     }
@@ -141,8 +170,7 @@ bool sources_count(struct sources *s, const struct sources_profile *p)
         take_over(x, p);
         return true;
     }
-    if (p->has_spans && !x->has_spans)
-        x->successor = p->source;
+    find_successor(x, p);
     if (!id128_eq(x->successor, p->source) || p->start < x->until)
         return false;
     take_over(x, p);

@@ -4,8 +4,9 @@
  * the agents of two vendors. A process is known by its host, its pid, the name of its program and, where both sources say
  * it, its start time; a source by what made its profiles. Pid 1 is not enough: many containers of a host have one.
  *
- * One source at a time is counted: the first that is seen, or one with spans, once it is there. It stays until it was
- * silent for SOURCES_SILENCE. Whole profiles are counted or not, so that up to one profile's duration is missing, and
+ * One source at a time is counted, the one with the highest rank (enum sources_rank): what a program says about itself,
+ * with its labels and spans, is worth more than what an agent sees from outside. Of two with the same rank it is always the
+ * same one, whichever came first. It stays until it was silent for SOURCES_SILENCE. Whole profiles are counted or not, so that up to one profile's duration is missing, and
  * nothing is counted twice, where one source takes over from another. What is not counted is stored as well, under a
  * type of its own (types.h: cpu_also), which no question for the type finds. One thread.
  */
@@ -33,14 +34,21 @@ struct sources {
     struct map map;
 };
 
+enum sources_rank {
+    SOURCES_AGENT,   /* an agent of the host, which sees all processes */
+    SOURCES_LIBWICK, /* libwick, which may have been put into the process by `wick run` */
+    SOURCES_SDK,     /* any other SDK, and profiles that were scraped from the process */
+    SOURCES_SPANS,   /* a source of any kind whose samples have spans */
+};
+
 struct sources_profile {
     struct id128 process, source;
     int64_t start, end;
     int64_t started; /* when the process was started; 0: unknown */
-    bool has_spans;
+    enum sources_rank rank;
 };
 
-/* The process and the source of a scope's profiles; false when the resource does not say which process it is. */
+/* The process, the source and its rank, without regard to spans, of a scope's profiles; false when the resource does not say which process it is. */
 bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
                       struct sources_profile *ret);
 /* Whether this profile is counted. Without memory, it is. */

@@ -261,7 +261,8 @@ service:
 @needs_go
 @pytest.mark.slow
 def test_scraped_and_pushed_exactly(tmp_path, monkeypatch):
-    """A Go program that is scraped and a Python program with Pyroscope's SDK, each sampled by the agent as well."""
+    """A Go program that is scraped and Python programs with Pyroscope's SDK, one of them under wick run, each sampled by the
+    agent as well."""
     monkeypatch.delenv("WICK_NO_AGENT", raising=False)
     pytest.importorskip("pyroscope")
     port = free_port()
@@ -272,7 +273,9 @@ def test_scraped_and_pushed_exactly(tmp_path, monkeypatch):
     try:
         wait_for(lambda: any(is_sampling(p) for p in descendants(server.p.pid)), why="the agent samples")
         commands = {"once_scrape": [tmp_path / "scraped", f"127.0.0.1:{port}", "25"],
-                    "once_pyroscope": [sys.executable, "-c", PYROSCOPE, server.url, "once_pyroscope", "25"]}
+                    "once_pyroscope": [sys.executable, "-c", PYROSCOPE, server.url, "once_pyroscope", "25"],
+                    "once_run_pyroscope": [WICK, "run", "--export", "http://" + server.grpc, "--", sys.executable, "-c", PYROSCOPE,
+                                           server.url, "once_run_pyroscope", "25"]}
         truth = {}
         for name, command in commands.items():
             p = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=900, env={**os.environ, "OTEL_SERVICE_NAME": name})
@@ -300,7 +303,8 @@ class Vendor:
         attrs.add(key="process.executable.path").value.string_value = "/usr/bin/shop"
         if self.sdk:
             attrs.add(key="telemetry.sdk.name").value.string_value = self.sdk
-        r.profile("cpu", "nanoseconds", int(at * 1e9), [(("main", "work"), int(seconds * 1e8))], int(seconds * 1e9))
+        leaf = "inside" if self.sdk else "outside"
+        r.profile("cpu", "nanoseconds", int(at * 1e9), [(("main", leaf), int(seconds * 1e8))], int(seconds * 1e9))
         if self.spans:
             r.d.link_table.add(trace_id=os.urandom(16), span_id=os.urandom(8))
             r.scope.profiles[0].samples[0].link_index = 1
@@ -308,14 +312,15 @@ class Vendor:
         assert status == 200, body
 
 
-@pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_two_vendors_meet_in_the_store(tmp_path, kind):
-    """One is counted, the one with spans once it is there; the answer says so, and nothing is lost."""
+@pytest.mark.parametrize("kind,spans", [("memory", False), ("disk", True)])
+def test_two_vendors_meet_in_the_store(tmp_path, kind, spans):
+    """One is counted: an SDK rather than an agent, with spans and without, once it is there; the answer says so, and nothing is
+    lost."""
     server = Server(tmp_path, *(("--store", "memory") if kind == "memory" else ()))
     try:
         start = time.time() - 600
         agent = Vendor(server, "go.opentelemetry.io/ebpf-profiler")
-        sdk = Vendor(server, "vendor", "vendor", spans=True)
+        sdk = Vendor(server, "vendor", "vendor", spans=spans)
         alone = Vendor(server, "vendor", "vendor", spans=True, pid=77, service="alone")
         for i in range(10):
             agent.send(start + 10 * i)
@@ -325,6 +330,8 @@ def test_two_vendors_meet_in_the_store(tmp_path, kind):
         shop = server.json("/api/v1/top?query=cpu%7Bservice.name=%22shop%22%7D")
         assert 8.5e9 <= shop["total"] <= 10.3e9, shop  # 10 s, less what is missing where the other takes over
         assert shop["notes"]["also"] is True
+        parts = {f["name"]: f["self"] for f in server.json("/api/v1/top?query=cpu%7Bservice.name=%22shop%22%7D")["rows"]}
+        assert parts["inside"] >= 6e9 and parts["outside"] <= 4e9, parts
         assert "also" not in server.json("/api/v1/top?query=cpu%7Bservice.name=%22alone%22%7D").get("notes", {})
         assert total(server, "alone") == 10
         rest = server.json("/api/v1/top?query=cpu_also%7Bservice.name=%22shop%22%7D")["total"]

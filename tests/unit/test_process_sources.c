@@ -4,27 +4,64 @@
 #include "store/process_sources.h"
 #include "tap.h"
 
+enum { AGENT = 5, OTHER = 3, SDK = 7 };
+
 static bool count(struct sources *s, uint64_t process, uint64_t source, int64_t start, int64_t end, bool spans)
 {
     return sources_count(s, &(struct sources_profile){.process = {0, process},
                                                       .source = {0, source},
                                                       .start = start * NS_PER_S,
                                                       .end = end * NS_PER_S,
-                                                      .has_spans = spans});
+                                                      .rank = spans             ? SOURCES_SPANS
+                                                              : source == AGENT ? SOURCES_AGENT
+                                                                                : SOURCES_SDK});
 }
 
-enum { AGENT = 1, SDK };
+/* Two sources of one rank: the same one is counted, whichever came first. */
+static void test_one_is_counted(void)
+{
+    struct sources s = {0};
 
-static void test_first_is_counted(void)
+    ok(count(&s, 7, OTHER, 0, 10, false));
+    ok(!count(&s, 7, SDK, 2, 12, false));
+    ok(count(&s, 7, OTHER, 10, 20, false));
+    ok(!count(&s, 7, SDK, 12, 22, false));
+    ok(count(&s, 8, SDK, 12, 22, false)); /* another process */
+    ok(!count(&s, 8, OTHER, 20, 30, false));
+    ok(!count(&s, 8, SDK, 22, 32, false));
+    ok(count(&s, 8, OTHER, 30, 40, false));
+    ok(count(&s, 8, OTHER, 30, 40, false)); /* another profile of the same time and source */
+    sources_done(&s);
+}
+
+/* What a program sends itself is worth more than what an agent sees. */
+static void test_sdk_wins(void)
 {
     struct sources s = {0};
 
     ok(count(&s, 7, AGENT, 0, 10, false));
     ok(!count(&s, 7, SDK, 2, 12, false));
-    ok(count(&s, 7, AGENT, 10, 20, false));
+    ok(!count(&s, 7, AGENT, 10, 20, false));
+    ok(count(&s, 7, SDK, 12, 22, false));
+    ok(!count(&s, 7, AGENT, 20, 30, false));
+    ok(count(&s, 8, SDK, 0, 10, false)); /* in the other order */
+    ok(!count(&s, 8, AGENT, 5, 15, false));
+    ok(!count(&s, 8, AGENT, 15, 25, false));
+    ok(count(&s, 8, AGENT, 30, 40, true)); /* it has spans now, and the other's last profile is over */
+    ok(!count(&s, 8, SDK, 40, 50, false));
+    sources_done(&s);
+}
+
+/* The better of two successors takes over. */
+static void test_three(void)
+{
+    struct sources s = {0};
+
+    ok(count(&s, 7, AGENT, 0, 10, false));
+    ok(!count(&s, 7, SDK, 2, 12, false));
+    ok(!count(&s, 7, OTHER, 4, 14, true));
     ok(!count(&s, 7, SDK, 12, 22, false));
-    ok(count(&s, 8, SDK, 12, 22, false));   /* another process */
-    ok(count(&s, 7, AGENT, 10, 20, false)); /* another profile of the same time and source */
+    ok(count(&s, 7, OTHER, 14, 24, true));
     sources_done(&s);
 }
 
@@ -89,7 +126,9 @@ static void test_another_process_with_the_pid(void)
 
 int main(void)
 {
-    tap_run(test_first_is_counted);
+    tap_run(test_one_is_counted);
+    tap_run(test_sdk_wins);
+    tap_run(test_three);
     tap_run(test_spans_win);
     tap_run(test_silence_ends_it);
     tap_run(test_successor_that_never_comes);
