@@ -296,7 +296,7 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
     c->events = options.events;
     debug_fetch_use_cache();
     options.pprof = true;
-    options.ranges = c->o.output ? convert_output_is_pprof(c->o.output) : c->o.shell;
+    options.ranges = c->o.output ? convert_output_is_pprof(c->o.output) : c->o.shell || c->o.top;
     options.symbolizer = symbolizer;
     options.wait_for_lines = true;
     c->signal_fd = watch_signals(&old);

@@ -16,6 +16,7 @@
 #include "conf/paths.h"
 #include "elf/elf.h"
 #include "record/run_parts.h"
+#include "record/run_python.h"
 
 enum { UP_TO_ROOT = 64 }; /* more than the depth of any directory */
 
@@ -119,14 +120,11 @@ static int check_elf(const char *path, struct err *e)
     return 0;
 }
 
-static int check_program(const char *name, struct err *e)
+static int check_program(const char *path, struct err *e)
 {
-    char path[4096], next[4096];
-    int r = find_program(name, path, sizeof path, e);
+    char next[4096];
 
-    if (r == 0 && script_interpreter(path, next, sizeof next))
-        return check_elf(next, e);
-    return r < 0 ? r : check_elf(path, e);
+    return check_elf(script_interpreter(path, next, sizeof next) ? next : path, e);
 }
 
 /* --- the library --- */
@@ -235,15 +233,13 @@ static int wait_for(pid_t pid)
 /* libwick sees the interpreter, not what it interprets. */
 static void tell_python(const char *program)
 {
-    const char *base = strrchr(program, '/');
+    char path[4096];
 
-    base = base ? base + 1 : program;
-    if (strncmp(base, "python", 6) == 0)
+    if (find_program(program, path, sizeof path, NULL) == 0 && run_python_is(path))
         fprintf(
             stderr,
-            "wick: Python functions are not in this profile: 'wick record -- %s …' shows them, also without root, and so "
-            "does 'python -m wick run' (docs/python.md)\n",
-            base);
+            "wick: Python functions are not in this profile. 'wick run -o FILE' with CPU time alone shows them if the "
+            "kernel allows it ('wick doctor'), and 'python -m wick run' shows them in all types (docs/python.md)\n");
 }
 
 static int run_and_merge(const struct run_options *o, char **argv, int *ret_status, struct err *e)
@@ -307,14 +303,19 @@ static int check_output(const char *output, struct err *e)
 int run_program(const struct run_options *options, char **argv, int *ret_status, struct err *e)
 {
     struct run_options o = *options;
-    int r = check_program(argv[0], e);
+    char path[4096];
+    int r = find_program(argv[0], path, sizeof path, e);
 
     if (r == 0)
-        r = set_environment(&o, e);
+        r = check_program(path, e);
     if (!o.output && !o.export && !o.pprof)
         o.output = "wick.pb.gz";
     if (r == 0 && o.output)
         r = check_output(o.output, e);
+    if (r == 0 && run_python_is(path) && run_python_can_record(&o))
+        return run_python_record(&o, argv, ret_status, e);
+    if (r == 0)
+        r = set_environment(&o, e);
     if (r < 0)
         return r;
     if (o.output)

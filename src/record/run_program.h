@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wick run -- CMD: starts a program with libwick-preload.so loaded into it. Without an output file the command replaces
- * this process; with one this process waits for it, and merges the files that it and its children wrote into one.
+ * this process; with one this process waits for it, and merges the files that it and its children wrote into one. For
+ * Python programs see run_python.h.
  */
 #ifndef RECORD_RUN_PROGRAM_H
 #define RECORD_RUN_PROGRAM_H

@@ -4,8 +4,10 @@ import grp
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 from sdk_tools import WICK, free_port, needs_go, top, wick_run
@@ -42,9 +44,45 @@ def test_the_first_type_goes_into_the_file_that_is_named(program, tmp_path):
     assert top(tmp_path / "o.cpu.pb.gz", "cpu")[0]["burn"][1] > 0.02e9
 
 
+PYTHON = """#!/usr/bin/env python3
+import time
+def leaf(n): return sum(i * i for i in range(n))
+def middle(n): return leaf(n)
+def work():
+    while time.process_time() < 0.6: middle(20000)
+work()
+"""
+
+
+@as_root
+@pytest.mark.parametrize("user", [0, 65534])
+def test_python_functions(user):
+    """Of CPU time, also without root: the chain of functions as it was called, of a script and of its interpreter."""
+    if user and int(open("/proc/sys/kernel/perf_event_paranoid").read()) > 2:
+        pytest.skip("needs perf_event_paranoid of at most 2")
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        shutil.copy(WICK, place / "wick")
+        (place / "p.py").write_text(PYTHON)
+        (place / "p.py").chmod(0o755)
+        place.chmod(0o777)
+        for k, command in enumerate([["/usr/bin/python3", place / "p.py"], [place / "p.py"]]):
+            out = place / f"o{k}.pb.gz"
+            p = subprocess.run(["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *(["--inh-caps=-all"] if user else []),
+                                place / "wick", "run", "-o", out, "--", *command], capture_output=True, text=True, timeout=120,
+                               env={"PATH": "/usr/bin:/bin"})
+            assert p.returncode == 0 and "not in this profile" not in p.stderr, p.stderr
+            text = subprocess.run([WICK, "convert", "--to", "folded", out, "-"], capture_output=True, text=True, timeout=60).stdout
+            chain = [s for s in text.splitlines() if ";work;middle;leaf" in s.replace("`", "")]
+            assert chain, (text[:2000], p.stderr)
+    finally:
+        shutil.rmtree(place)
+
+
 def test_python_functions_are_elsewhere(program, tmp_path):
+    """Types other than CPU time are taken inside of the process, where only the interpreter's code is seen."""
     burn = "import time\nwhile time.process_time() < 0.2: sum(range(1000))"
-    assert "'wick record -- python3 …' shows them" in wick_run("-o", tmp_path / "o.pb.gz", "--", "python3", "-c", burn).stderr
+    assert "'python -m wick run' shows them" in wick_run("-t", "cpu,wall", "-o", tmp_path / "o.pb.gz", "--", "python3", "-c", burn).stderr
     assert "Python" not in wick_run("-o", tmp_path / "o.pb.gz", "--", program("ending"), "return").stderr
 
 
