@@ -37,7 +37,7 @@ def main():
                 for mode in random.sample(list(seen), 3):
                     p = subprocess.run([program, "-mode", mode, "-endpoint", endpoint, "-rounds", str(WORK), "-interval", "10s"],
                                        capture_output=True, text=True, check=True)
-                    cpu, rss, direct = p.stdout.split()
+                    cpu, rss, direct, _ = p.stdout.split()
                     seen[mode].append(int(cpu))
                     memory[mode].append(int(rss))
                     if mode == "wick":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m wick run: profiles a program that does not know of it. Settings come from the environment, with the names of
 `wick run`."""
+import atexit
 import os
 import runpy
 import shutil
@@ -23,6 +24,9 @@ Profiles a Python program: a file, a module, or a command that is a Python scrip
 
 OPTIONS = {"-t": "WICK_TYPES", "--type": "WICK_TYPES", "-F": "WICK_RATE", "--rate": "WICK_RATE", "--export": "WICK_EXPORT",
            "-o": "WICK_FILE", "--output": "WICK_FILE", "--pprof": "WICK_PPROF", "--service": "OTEL_SERVICE_NAME"}
+
+
+spawned = False
 
 
 class Wrong(Exception):
@@ -94,6 +98,28 @@ def profiler_of(settings, name):
         file=out)
 
 
+def hand_on(settings, name):
+    """Tells processes that multiprocessing spawns (uvicorn --workers) to profile themselves, as forked ones do: they are new
+    interpreters, which wick_opentelemetry.pth makes call start_spawned(). Not where the profile goes to a file, which has one writer."""
+    if settings.get("WICK_FILE") and not settings.get("WICK_EXPORT"):
+        return
+    os.environ.update({v: settings[v] for v in ("WICK_TYPES", "WICK_RATE", "WICK_EXPORT", "OTEL_SERVICE_NAME") if settings.get(v)})
+    os.environ["WICK_RUN_NAME"] = name
+
+
+def start_spawned():
+    global spawned
+    if spawned:  # a folder of packages may be visited twice
+        return
+    spawned, name = True, os.environ["WICK_RUN_NAME"]
+    try:
+        profiler = profiler_of({k: v for k, v in os.environ.items() if k != "WICK_FILE"}, name)
+        profiler.start()
+        atexit.register(profiler.stop)
+    except (RuntimeError, ValueError, Wrong) as e:  # the program is more important than its profile
+        print(f"python -m wick: profiling is off: {e}", file=sys.stderr)
+
+
 def main(argv):
     if argv[:1] in (["-h"], ["--help"], []):
         print(USAGE)
@@ -107,6 +133,7 @@ def main(argv):
             return 0
         run, sys.argv, name = program(parse(argv[1:], settings))
         profiler = profiler_of(settings, name)
+        hand_on(settings, name)
     except (Wrong, ValueError) as e:
         print(f"python -m wick: {e}\n{USAGE}", file=sys.stderr)
         return 2

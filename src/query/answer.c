@@ -19,6 +19,7 @@
 
 #define NODES_DEFAULT_TEXT "8192"
 enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, PROFILES_DEFAULT = 100, LEAKS_DEFAULT = 50, TEXT_MAX = 16000 };
+enum { TOKEN_BYTES = 4, TOKENS_MIN = 50, TOKENS_MAX = 100000 };
 
 const struct answer_param answer_params[] = {
     {"query", "selector: TYPE{label=\"value\",…}, default cpu"},
@@ -59,6 +60,7 @@ const struct answer_param answer_params[] = {
     {"file", "exact name of a file"},
     {"step", "time between points: 15s, 1m; default: 1/60 of the range, and no less than the interval of the profiles"},
     {"format", "text: indented lines with shares instead of JSON"},
+    {"tokens", "length of the text, in tokens of a language model (about 4 characters); default: 4000"},
     {"group_by",
      "names of labels or attributes joined by ',': one series per combination of values (labels lists them); flame: one "
      "name, a branch per value"},
@@ -212,10 +214,20 @@ static bool wants_text(struct answer_request *c)
     return str_is(answer_param(c, "format"), "text");
 }
 
+/* How long a text may be, in bytes. */
+static size_t text_max(struct answer_request *c)
+{
+    int64_t tokens;
+
+    if (str_to_i64(answer_param(c, "tokens"), 10, &tokens) < 0)
+        return TEXT_MAX;
+    return (size_t) MIN(MAX(tokens, TOKENS_MIN), TOKENS_MAX) * TOKEN_BYTES;
+}
+
 static int put_tree(struct answer_request *c, struct buf *out, const struct tree *t)
 {
     if (wants_text(c))
-        return tree_to_text(out, t, TEXT_MAX);
+        return tree_to_text(out, t, text_max(c));
     if (c->binary)
         return tree_to_binary(out, t, &c->notes);
     tree_to_json(out, t);
@@ -277,9 +289,9 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
     memcpy(x.callees->covered_ns, x.callers->covered_ns, sizeof x.callees->covered_ns);
     if (wants_text(c)) {
         buf_puts(out, "callers, the nearest first: ");
-        r = tree_to_text(out, x.callers, TEXT_MAX / 2);
+        r = tree_to_text(out, x.callers, text_max(c) / 2);
         buf_puts(out, "\ncallees: ");
-        return r < 0 ? r : tree_to_text(out, x.callees, TEXT_MAX / 2);
+        return r < 0 ? r : tree_to_text(out, x.callees, text_max(c) / 2);
     }
     buf_puts(out, "{\"callers\":");
     tree_to_json(out, x.callers);
@@ -439,7 +451,7 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
     if (r < 0)
         return r;
     if (wants_text(c))
-        r = leaks_to_text(out, &l, TEXT_MAX);
+        r = leaks_to_text(out, &l, text_max(c));
     else
         query_leaks_json(out, &l, NULL);
     query_leaks_done(&l);
@@ -565,12 +577,12 @@ static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 
 const struct question questions[] = {
     {"flame", "the merged call tree of a selection, or of two for a diff",
-     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines", "group_by", "format"), true, true, true,
-     run_flame},
+     PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines", "group_by", "format", "tokens"), true, true,
+     true, run_flame},
     {"top", "functions, files, lines, binaries or packages by value, or by change",
      PARAMS(FILTERS, "by", "sort", "limit"), true, true, false, run_top},
-    {"callers", "callers and callees of a function", PARAMS(FILTERS, "function", "max_nodes", "format"), true, true,
-     false, run_callers},
+    {"callers", "callers and callees of a function", PARAMS(FILTERS, "function", "max_nodes", "format", "tokens"), true,
+     true, false, run_callers},
     {"lines", "values per source line of a function or file", PARAMS(FILTERS, "function", "file"), true, true, false,
      run_lines},
     {"symbols", "binaries by how much of them is symbolized, and how to fix the rest", PARAMS("limit"), true, false,
@@ -580,7 +592,8 @@ const struct question questions[] = {
      true, false, run_coverage},
     {"deploys", "versions of services: when each was seen first and last, and since when it runs", PARAMS(NULL), true,
      false, false, run_deploys},
-    {"leaks", "stacks whose memory in use is growing", PARAMS("limit", "format"), true, false, false, run_leaks},
+    {"leaks", "stacks whose memory in use is growing", PARAMS("limit", "format", "tokens"), true, false, false,
+     run_leaks},
     {"drift", "functions whose share changed from a baseline, tested over windows and instances",
      PARAMS("baseline_from", "baseline_to", "min_points", "share", "limit"), true, true, false, answer_run_drift},
     {"verdict", "whether the last deploy of a service made it worse, and which functions changed",

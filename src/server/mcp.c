@@ -114,6 +114,17 @@ static const struct question *find_tool(const struct mcp *m, struct str name)
     return question_find(name);
 }
 
+static const char *unknown_tool(struct str name, struct err *e)
+{
+    struct str_guess guess = {name};
+
+    for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
+        str_guess_offer(&guess, tools[i].name);
+    return err_message(e, err_set(e, -EINVAL, "unknown tool '%.*s'%s%s%s", (int) MIN(name.n, 64u), name.p ? name.p : "",
+                                  guess.best ? "; did you mean '" : "", guess.best ? guess.best : "",
+                                  guess.best ? "'?" : ""));
+}
+
 static const struct tool *tool_of(const struct question *q)
 {
     static const struct tool other;
@@ -194,7 +205,7 @@ static struct str argument(void *ctx, const char *name)
             return a->value[i];
     if (strcmp(name, "limit") == 0)
         return STR("30");
-    if (strcmp(name, "max_nodes") == 0)
+    if (strcmp(name, "max_nodes") == 0 && !argument(ctx, "tokens").n) /* else the length decides */
         return STR("60");
     if (strcmp(name, "format") == 0)
         return STR("text");
@@ -365,7 +376,7 @@ static void call_tool(const struct mcp *m, struct buf *out, struct str id, struc
     parse_call(&j, &name, &a);
     q = j.err ? NULL : find_tool(m, name);
     if (!q) {
-        put_error(out, id, INVALID_PARAMS, j.err ? "invalid parameters" : "unknown tool");
+        put_error(out, id, INVALID_PARAMS, j.err ? "invalid parameters" : unknown_tool(name, &e));
     } else {
         r = check_arguments(q, &a, &e);
         if (r == 0)

@@ -30,6 +30,7 @@ def fill(server, start):
 
 
 Q = "querier.v1.QuerierService/"
+RULES = "settings.v1.RecordingRulesService/"
 ONE = {"profileTypeID": CPU, "labelSelector": SHOP}
 # (who calls, method or path, fields); start and end, or from and until, are added
 CALLS = [
@@ -56,6 +57,19 @@ CALLS = [
     ("drilldown", Q + "GetProfileStats", {}),
     ("drilldown", "pyroscope/render", {"query": CPU + SHOP, "format": "json", "max-nodes": "16384"}),
     ("drilldown", "pyroscope/render", {"query": HEAP + SHOP, "format": "json"}),
+    ("drilldown", "pyroscope/render-diff", {"leftQuery": CPU + SHOP, "rightQuery": CPU + '{service_name="bank"}', "format": "json", "max-nodes": "16384"}),
+    ("drilldown", Q + "SelectMergeSpanProfile", {**ONE, "spanSelector": SPANS}),
+    ("drilldown", Q + "SelectMergeStacktraces", {**ONE, "spanSelector": [SPANS[1]], "maxNodes": "16384"}),
+    ("drilldown", Q + "SelectSeries", {**ONE, "labelSelector": "{}", "groupBy": ["region", "service_name"], "step": 10}),
+    ("drilldown", Q + "LabelValues", {"name": "__profile_type__", "matchers": [SHOP]}),
+    ("drilldown", RULES + "ListRecordingRules", {}),
+    ("drilldown", RULES + "UpsertRecordingRule", {"id": "abc", "metricName": "profiles_recorded_price", "matchers": [f'{{__profile_type__="{CPU}", service_name="shop"}}'],
+                                                  "groupBy": ["service_name"], "generation": "0", "stacktraceFilter": {"functionName": {"functionName": "price"}}}),
+    ("drilldown", RULES + "GetRecordingRule", {"id": "abc"}),
+    ("drilldown", RULES + "GetRecordingRule", {"id": "xyz"}),
+    ("drilldown", RULES + "UpsertRecordingRule", {"metricName": "m", "matchers": []}),
+    ("drilldown", RULES + "DeleteRecordingRule", {"id": "abc"}),
+    ("drilldown", "adhocprofiles.v1.AdHocProfileService/List", {}),
     ("drilldown", "settings.v1.SettingsService/Set", {"setting": {"name": "pluginSettings", "value": '{"collapsedFlamegraphs":false}'}}),
     ("drilldown", "settings.v1.SettingsService/Get", {}),
 ]
@@ -66,11 +80,15 @@ def call(server, method, fields, start):
     ms = start // 10**6
     t = {"start": str(ms - 5000), "end": str(ms + 40_000)}
     if method.startswith("pyroscope/"):
-        status, body = server.get("/" + method + "?" + urllib.parse.urlencode({**fields, "from": t["start"], "until": t["end"]}))
+        times = {side + k: v for side in ("left", "right") for k, v in (("From", t["start"]), ("Until", t["end"]))} if "diff" in method else \
+            {"from": t["start"], "until": t["end"]}
+        status, body = server.get("/" + method + "?" + urllib.parse.urlencode({**fields, **times}))
     else:
         fields = {k: ({**v, **t} if k in ("left", "right") else v) for k, v in fields.items()}
         status, body = server.get("/" + method, data=json.dumps({**t, **fields} if method.startswith(Q) else fields).encode(),
                                   headers={"Content-Type": "application/json"})
+    if status != 200:  # the words are each server's own
+        return status, {"code": json.loads(body)["code"]}
     return status, plain(json.loads(body), ms)
 
 

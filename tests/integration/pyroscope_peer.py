@@ -2,6 +2,7 @@
 """Pyroscope itself, and its profilecli: as tools/peers builds them, or what $PYROSCOPE and $PROFILECLI name."""
 import os
 import subprocess
+import urllib.error
 import urllib.request
 
 from wick_tools import ROOT, free_port, wait_for
@@ -30,7 +31,7 @@ class Pyroscope:
         self.log = open(directory / "pyroscope.log", "w")
         self.p = subprocess.Popen([PYROSCOPE, "-target=all", f"-server.http-listen-port={port}", f"-server.grpc-listen-port={grpc}",
                                    f"-memberlist.bind-port={free_port()}", *local, "-usage-stats.enabled=false", "-self-profiling.disable-push=true",
-                                   "-architecture.storage=v2"],
+                                   "-architecture.storage=v2", "-tenant-settings.recording-rules.enabled=true"],
                                   cwd=directory, stdout=self.log, stderr=self.log)
 
         def ready():
@@ -42,8 +43,11 @@ class Pyroscope:
         wait_for(ready, 180)
 
     def get(self, path, token=None, data=None, headers=None):
-        with urllib.request.urlopen(urllib.request.Request(self.url + path, data=data, headers=headers or {}), timeout=60) as r:
-            return r.status, r.read()
+        try:
+            with urllib.request.urlopen(urllib.request.Request(self.url + path, data=data, headers=headers or {}), timeout=60) as r:
+                return r.status, r.read()
+        except urllib.error.HTTPError as e:
+            return e.code, e.read()
 
     def stop(self):
         self.p.kill()

@@ -233,3 +233,16 @@ def test_go_1_19(tmp_path):
         p = subprocess.run([old, *args], cwd=MODULE, capture_output=True, text=True, env=env)
         assert p.returncode == 0, p.stdout + p.stderr
         assert args != ["version"] or " go1.19" in p.stdout
+
+
+@pytest.mark.slow
+def test_overhead_counted(server, tmp_path):
+    """What wick adds to Go's own profilers, counted as CPU time of the process and not as the difference of noisy runs: all samples of the work
+    are exported at once, after it. At most 1 % of the work."""
+    go("build", "-o", f"{tmp_path}/overhead", "./internal/cmd/overhead")
+    p = subprocess.run([tmp_path / "overhead", "-mode", "wick", "-endpoint", server.grpc, "-rounds", "15000", "-interval", "1h"], capture_output=True, text=True,
+                       timeout=300, check=True)
+    work, _, direct, first = map(int, p.stdout.split())
+    print(f"work {work / 1e9:.2f} s, its export {first / 1e6:.2f} ms ({first / work:.3%}), an export without samples {direct / 1e6:.2f} ms")
+    assert work > 1e9 and 0 < first <= 0.01 * work, p.stdout
+    assert direct <= 0.01 * 10e9, p.stdout  # of one core, at the default interval of 10 s

@@ -23,6 +23,7 @@ def test_record(tmp_path):
     try:
         fill(peer, START)
         wait_for(lambda: "bank" in json.dumps(call(peer, *CALLS[2][1:], START)), 60)
+        wait_for(lambda: call(peer, "querier.v1.QuerierService/GetProfileStats", {}, START)[1], 120)
         answers = [[who, method, fields, *call(peer, method, fields, START)] for who, method, fields in CALLS]
     finally:
         peer.stop()

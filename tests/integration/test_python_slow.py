@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 from collector_peer import Sink
@@ -50,17 +51,68 @@ def test_under_sanitizers(tmp_path):
     assert run_python(sys.executable, PROGRAMS / "py_stress.py", 20, env=env, timeout=600) == "fine\n"
 
 
-APP = """
+BUSY = """
 import os, time
 def busy():
     end = time.process_time() + 0.05
     while time.process_time() < end:
         sum(i * i for i in range(100))
+"""
+APP = BUSY + """
 def app(environ, start_response):
     busy()
     start_response("200 OK", [("Content-Type", "text/plain")])
     return [str(os.getpid()).encode()]
 """
+ASGI = BUSY + """
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        busy()
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain"), (b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": str(os.getpid()).encode()})
+"""
+
+
+def descendants(pid):
+    found = {pid}
+    for _ in range(4):
+        for x in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = x.read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            if int(fields[1]) in found:
+                found.add(int(x.parent.name))
+    return found - {pid}
+
+
+def serve(python, tmp_path, server, port, libraries):
+    """Runs a prefork server with two workers under the profiler, asks it until both have been sampled, and compares who answered with who
+    was sampled. Ends it by a signal."""
+    with Sink() as sink:
+        env = {**os.environ, "PYTHONPATH": f"{libraries}:{tmp_path}", "WICK_EXPORT": f"http://127.0.0.1:{sink.port}", "WICK_EXPORT_INTERVAL_MS": "500"}
+        p = subprocess.Popen([str(python), "-m", "wick", "run", "--service", "shop", "-m", *server], env=env, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        try:
+            def answer():
+                try:
+                    return urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read().decode()
+                except OSError:
+                    return None
+            wait_for(answer)
+            answered = set()
+
+            def both():
+                answered.add(answer())
+                functions, resource = exported(sink)
+                return len(functions.get("busy", ())) >= 2 and resource["service.name"] == "shop"
+            wait_for(both, 120)
+            workers = descendants(p.pid)
+        finally:
+            p.send_signal(signal.SIGTERM)
+            _, messages = p.communicate(timeout=60)
+        functions, _ = exported(sink)
+    assert {int(a) for a in answered if a} <= workers and {int(x) for x in functions["busy"]} <= workers, (answered, functions["busy"], workers)
+    assert not re.search(r"Traceback|wick:", messages), messages
 
 
 def test_gunicorn(python, tmp_path):
@@ -68,28 +120,58 @@ def test_gunicorn(python, tmp_path):
     libraries = install(sys.executable, tmp_path / "libraries", "gunicorn")
     (tmp_path / "shop.py").write_text(APP)
     port = free_port()
-    with Sink() as sink:
-        env = {**os.environ, "PYTHONPATH": f"{libraries}:{tmp_path}", "WICK_EXPORT": f"http://127.0.0.1:{sink.port}", "WICK_EXPORT_INTERVAL_MS": "500"}
-        p = subprocess.Popen([str(python), "-m", "wick", "run", "--service", "shop", "-m", "gunicorn.app.wsgiapp", "-w", "2", "-b", f"127.0.0.1:{port}", "shop:app"],
-                             env=env, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-        try:
-            def pids_of_answers():
-                try:
-                    return urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).read().decode()
-                except OSError:
-                    return None
-            wait_for(pids_of_answers)
-            answered = set()
+    serve(python, tmp_path, ["gunicorn.app.wsgiapp", "-w", "2", "-b", f"127.0.0.1:{port}", "shop:app"], port, libraries)
 
-            def both():
-                answered.add(pids_of_answers())
-                functions, resource = exported(sink)
-                return len(functions.get("busy", ())) >= 2 and resource["service.name"] == "shop"
-            wait_for(both)
-            workers = {int(a) for a in answered if a}
+
+def test_uvicorn_under_gunicorn(python, tmp_path):
+    """uvicorn's workers, forked from gunicorn's master: each has an event loop of its own."""
+    libraries = install(sys.executable, tmp_path / "libraries", "gunicorn", "uvicorn", "uvicorn-worker")
+    (tmp_path / "shop.py").write_text(ASGI)
+    port = free_port()
+    serve(python, tmp_path, ["gunicorn.app.wsgiapp", "-w", "2", "-k", "uvicorn_worker.UvicornWorker", "-b", f"127.0.0.1:{port}", "shop:app"], port, libraries)
+
+
+def test_uvicorn(python, tmp_path):
+    """uvicorn --workers starts new interpreters: they are told by the environment to profile themselves."""
+    libraries = install(sys.executable, tmp_path / "libraries", "uvicorn")
+    (tmp_path / "shop.py").write_text(ASGI)
+    port = free_port()
+    serve(python, tmp_path, ["uvicorn", "--workers", "2", "--port", str(port), "--log-level", "error", "shop:app"], port, libraries)
+
+
+CELERY = BUSY + """
+from celery import Celery
+app = Celery("shop", broker="filesystem://")
+app.conf.update(broker_transport_options={k: os.environ["QUEUE"] for k in ("data_folder_in", "data_folder_out")}, worker_prefetch_multiplier=1)
+@app.task
+def work():
+    busy()
+    with open(os.path.join(os.environ["DONE"], f"{os.getpid()}-{time.monotonic_ns()}"), "w"):
+        pass
+"""
+
+
+def test_celery(python, tmp_path):
+    """A prefork worker with two children and a broker of files: tasks are sampled in the children that ran them."""
+    libraries = install(sys.executable, tmp_path / "libraries", "celery")
+    (tmp_path / "shop.py").write_text(CELERY)
+    for name in ("queue", "done"):
+        (tmp_path / name).mkdir()
+    with Sink() as sink:
+        env = {**os.environ, "PYTHONPATH": f"{libraries}:{tmp_path}", "WICK_EXPORT": f"http://127.0.0.1:{sink.port}", "WICK_EXPORT_INTERVAL_MS": "500",
+               "QUEUE": str(tmp_path / "queue"), "DONE": str(tmp_path / "done"), "C_FORCE_ROOT": "1"}
+        p = subprocess.Popen([str(python), "-m", "wick", "run", "--service", "shop", "-m", "celery", "-A", "shop", "worker", "-c", "2", "-P", "prefork",
+                              "--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "ERROR"], env=env, cwd=tmp_path, stderr=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL, text=True)
+        try:
+            subprocess.run([str(python), "-c", "import shop\nfor _ in range(80): shop.work.delay()"], env={**env, "WICK_EXPORT": "none"}, cwd=tmp_path, check=True,
+                           timeout=120)
+            wait_for(lambda: len(list((tmp_path / "done").iterdir())) == 80, 120)
+            wait_for(lambda: len(exported(sink)[0].get("busy", ())) >= 2, 60)
         finally:
             p.send_signal(signal.SIGTERM)
-            _, messages = p.communicate(timeout=60)
-        functions, _ = exported(sink)
-    assert {int(x) for x in functions["busy"]} <= workers, (functions["busy"], workers)
+            _, messages = p.communicate(timeout=120)
+        functions, resource = exported(sink)
+    workers = {int(f.name.split("-")[0]) for f in (tmp_path / "done").iterdir()}
+    assert {int(x) for x in functions["busy"]} == workers and len(workers) == 2 and resource["service.name"] == "shop", (functions["busy"], workers)
     assert not re.search(r"Traceback|wick:", messages), messages

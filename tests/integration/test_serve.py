@@ -451,6 +451,11 @@ def test_mcp_text_and_arguments(server):
     failed, text = call("callers", query="cpu", function="encode")
     assert not failed and "checkout" in text and "callees" in text
     assert call("callers", query="cpu") == (True, "callers needs the argument 'function'")
+    wide = request([(f"main;handler_{i:03}", 1000 - i, False) for i in range(300)], "wide")
+    assert server.send(wide)[0] == 200
+    sizes = [len(call("flame", query='cpu{service.name="wide"}', tokens=n)[1]) for n in (100, 500, 5000)]
+    assert sizes[0] <= 400 + 100 and 1000 < sizes[1] <= 2000 + 100 and 5000 < sizes[2] <= 20000, sizes
+    assert "unknown tool 'calers'; did you mean 'callers'?" in server.get("/mcp", data=rpc("tools/call", {"name": "calers", "arguments": {}}))[1].decode()
     assert call("top", qurey="cpu") == (True, "top has no argument 'qurey'; did you mean 'query'?")
     listed = {t["name"]: t for t in json.loads(server.get("/mcp", data=rpc("tools/list"))[1])["result"]["tools"]}
     assert listed["callers"]["inputSchema"]["required"] == ["function"] and "Use it after top" in listed["callers"]["description"]

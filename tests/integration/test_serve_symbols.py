@@ -68,6 +68,13 @@ def test_debuggers_get_what_was_uploaded(server, tmp_path):
     assert status == 404 and b"debug information only" in body
     assert server.get("/buildid/0123456789abcdef/debuginfo")[0] == 404
     assert server.get(f"/buildid/{b.build_id}/source/main.c")[0] == 501
+    if shutil.which("gdb"):  # a real client: the stripped program has no lines but by way of the server
+        stripped = tmp_path / "stripped"
+        subprocess.run(["strip", "-o", str(stripped), str(b.path)], check=True)
+        env = {**os.environ, "DEBUGINFOD_URLS": server.url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "gdb-cache"), "HOME": str(tmp_path)}
+        told = subprocess.run(["gdb", "-nx", "-batch", "-iex", "set debuginfod enabled on", "-ex", "info line other_function", str(stripped)],
+                              capture_output=True, text=True, timeout=60, env=env).stdout
+        assert re.search(r'Line \d+ of ".*program\.c" starts at address', told), told
     if shutil.which("debuginfod-find"):
         found = subprocess.run(["debuginfod-find", "debuginfo", b.build_id], capture_output=True, text=True, check=True,
                                env={**os.environ, "DEBUGINFOD_URLS": server.url, "DEBUGINFOD_CACHE_PATH": str(tmp_path / "cache")}).stdout
