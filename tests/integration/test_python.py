@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 
+import pytest
 from collector_peer import Sink
 from go_tools import needs_go, pprof_command
 from python_tools import SPANS, check_spans, exported, python, run_python, samples  # noqa: F401
 from sdk_tools import top, traces
-from wick_tools import PROGRAMS, WICK, server  # noqa: F401
+from wick_tools import PROGRAMS, WICK, server, wait_for  # noqa: F401
 
 # What the documented program leaves to its reader: a tracer provider before it, and the functions that it calls.
 BEFORE = """
@@ -49,12 +50,27 @@ def query(server, *args):
 
 def test_the_documented_program_runs_as_written(server, python, tmp_path):
     """Only the collector's address is changed: the test has its own."""
+    check_documented(server, python, tmp_path, server.grpc)
+
+
+@pytest.mark.slow
+def test_the_documented_program_through_the_collector(server, python, tmp_path):
+    """The same by way of the real OpenTelemetry Collector."""
+    from collector_peer import Peer, build_peer
+    with Peer(build_peer(tmp_path), tmp_path, {"otlp": {"endpoint": server.grpc, "tls": {"insecure": True}}}) as peer:
+        check_documented(server, python, tmp_path, peer.grpc)
+
+
+def check_documented(server, python, tmp_path, endpoint):
+    """The span of the request names the function that it spends its time in."""
     text = (PROGRAMS / "documented.py").read_text()
     assert "http://otel-collector:4317" in text
     program = tmp_path / "my_service.py"
-    program.write_text(BEFORE + text.replace("otel-collector:4317", server.grpc) + AFTER)
+    program.write_text(BEFORE + text.replace("otel-collector:4317", endpoint) + AFTER)
     got = run_python(python, program)
     assert got["error"] is None and got["name"] == ["handle_request"], got
+    selector = 'cpu{service.name="my_service"}'
+    wait_for(lambda: query(server, "top", selector, "--trace-id", got["spans"][0][0], "--span-id", got["spans"][0][1])["rows"])
     rows = {r["name"]: r for r in query(server, "top", 'cpu{service.name="my_service"}', "--trace-id", got["spans"][0][0], "--span-id", got["spans"][0][1])["rows"]}
     total = max(r["total"] for r in rows.values())
     assert total > 0.2e9, rows  # of 1 s; a machine that is busy loses some

@@ -12,7 +12,7 @@ import pytest
 from collector_peer import Sink
 from go_tools import needs_go
 from python_tools import SPANS, build_for, check_spans, exported, others, python, run_python  # noqa: F401
-from wick_tools import PROGRAMS, free_port, wait_for
+from wick_tools import PROGRAMS, ROOT, free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -175,3 +175,20 @@ def test_celery(python, tmp_path):
     workers = {int(f.name.split("-")[0]) for f in (tmp_path / "done").iterdir()}
     assert {int(x) for x in functions["busy"]} == workers and len(workers) == 2 and resource["service.name"] == "shop", (functions["busy"], workers)
     assert not re.search(r"Traceback|wick:", messages), messages
+
+
+def test_beside_its_peers():
+    """bench/python_bench.py with few rounds. What is counted in the process has its limit; what is measured by pairs of runs is compared with
+    peers that cost much more, so that the order does not depend on how busy the machine is."""
+    p = subprocess.run([sys.executable, str(ROOT / "bench/python_bench.py"), os.environ.get("WICK_PYTHON_ROUNDS", "3")], capture_output=True, text=True, timeout=3000)
+    print(p.stdout)
+    assert p.returncode == 0, p.stderr
+
+    def number(before):
+        return float(re.search(re.escape(before) + r" ([\d.]+)", p.stdout).group(1))
+    assert number("- cost of 100 samples a second:") <= 0.5 and number("- import:") <= 50 and number("- memory:") <= 6
+    for what, part in zip(("cpu", "alloc", "lock"), re.split(r"\n\w+: ratio to the program", p.stdout)[1:]):
+        medians = {name: float(m) for name, m in re.findall(r"^\| ([\w-]+) \| ([\d.]+) \[", part, re.M)}
+        assert "wick" in medians, part
+        if what != "cpu":
+            assert all(medians["wick"] < m for name, m in medians.items() if name != "wick"), medians
