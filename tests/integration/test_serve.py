@@ -499,7 +499,7 @@ def test_mcp_client(server):
             assert [s["name"] for s in await ask("services")] == ["shop"]
             top = await ask("top", limit="2")
             assert [r["name"] for r in top["rows"]] == ["encode", "sort"]
-            both = await ask("callers", function="encode")
+            both = await ask("callers", function="encode", format="json")
             assert "checkout" in json.dumps(both["callers"]) and "callees" in both
             lines = await ask("lines", function="encode")
             assert [(r["line"], r["self"]) for r in lines["rows"]] == [(7, 30)]
