@@ -79,7 +79,7 @@ static void save(struct alerts *a)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* A file that cannot be read is no reason not to start: alerts begin anew. */
+/* A file that cannot be read does not keep the server from starting: alerts begin anew. */
 static int load(struct alerts *a)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;

@@ -70,7 +70,7 @@ const struct option alert_options[] = {
     {"budget", OPT_DOUBLE, ALERTS(budget), "5",
      "CPU limit of the evaluation, in percent of a core; beyond it rules are evaluated less often; 0: no limit"},
     {"repeat", OPT_DURATION, ALERTS(repeat), "4h",
-     "a webhook is told again about an alert that is still firing; 0s: never"},
+     "time between reminders to a webhook of an alert that is still firing; 0s: none"},
     {"timeout", OPT_DURATION, ALERTS(timeout), "10s", "of one request to a receiver"},
     {"rules", OPT_TABLES, ALERTS(rules), NULL,
      "the rules (default: if there are receivers, a rule of type verdict for every service)", .table = rule_options,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tells receivers. Each has a thread that compares what the receiver was told with the states and posts the difference;
+ * Notifies receivers. Each has a thread that compares what was sent to the receiver with the states and posts the difference;
  * there is no queue that could grow. After a failure it waits, twice as long each time up to a minute, and then tells
  * the state of that moment. Redirects are not followed, and what a receiver answers is not shown: only its status.
  */
@@ -91,7 +91,7 @@ int alert_post(struct alert_post *p, struct err *e)
                    http_reason(res.status));
 }
 
-/* --- what is to be told --- */
+/* --- what is to be sent --- */
 
 static bool is_wanted(const struct alerts *a, const struct alert *x, uint32_t bit)
 {
@@ -150,7 +150,7 @@ static void make_webhook(const struct alerts *a, uint32_t bit, struct alert_mess
     buf_puts(&m->body, "]}");
 }
 
-/* An Alertmanager is told everything that fires, again and again, in rounds. */
+/* An Alertmanager gets everything that fires, again in each round. */
 static void make_round(struct alerts *a, struct alert_slot *s, struct alert_message *m, int64_t now)
 {
     uint32_t bit = 1u << s->index;
@@ -184,7 +184,7 @@ static void make_round(struct alerts *a, struct alert_slot *s, struct alert_mess
     }
 }
 
-/* --- what was told --- */
+/* --- what was sent --- */
 
 static void settle_alert(struct alert *x, const struct told *t, uint32_t bit, int64_t now, bool webhook)
 {

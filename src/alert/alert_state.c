@@ -9,7 +9,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 
-/* How long a resolved alert is kept: Alertmanagers are told several times; a receiver that is away must be told, but
+/* How long a resolved alert is kept: Alertmanagers are notified several times; a receiver that is away must be notified, but
  * not for ever. */
 #define RESOLVED_KEEP (15 * 60 * NS_PER_S)
 #define RESOLVED_MAX (86400 * NS_PER_S)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
+
 /* --- writing --- */
 
 /* Length of the well-formed UTF-8 sequence at s (s.n > 0), or 0. */
@@ -267,26 +269,6 @@ static int hex4(const char *p, uint32_t *ret)
     return 0;
 }
 
-static char *put_utf8(char *q, uint32_t cp)
-{
-    if (cp < 0x80) {
-        *q++ = (char) cp;
-    } else if (cp < 0x800) {
-        *q++ = (char) (0xc0 | cp >> 6);
-        *q++ = (char) (0x80 | (cp & 0x3f));
-    } else if (cp < 0x10000) {
-        *q++ = (char) (0xe0 | cp >> 12);
-        *q++ = (char) (0x80 | (cp >> 6 & 0x3f));
-        *q++ = (char) (0x80 | (cp & 0x3f));
-    } else {
-        *q++ = (char) (0xf0 | cp >> 18);
-        *q++ = (char) (0x80 | (cp >> 12 & 0x3f));
-        *q++ = (char) (0x80 | (cp >> 6 & 0x3f));
-        *q++ = (char) (0x80 | (cp & 0x3f));
-    }
-    return q;
-}
-
 /* p points after "\u". Lone surrogates become U+FFFD. Returns the position after the escape, or NULL. */
 static const char *unescape_u(const char *p, const char *end, uint32_t *ret)
 {
@@ -328,7 +310,7 @@ static struct str unescape(struct json *r, const char *from, const char *to)
                 json_fail(r, "invalid escape in string");
                 return (struct str){0};
             }
-            q = put_utf8(q, cp);
+            q = utf8_write(q, cp);
             continue;
         }
         code = *from ? strchr(codes, *from) : NULL;

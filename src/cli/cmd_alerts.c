@@ -135,7 +135,7 @@ static void put_rule(struct text_table *t, const struct alert_fields *f)
 static void put_target(struct buf *out, const struct alert_fields *f)
 {
     if (f->error.n)
-        buf_printf(out, "%.*s cannot be told: %.*s\n", STR_FMT(f->host), STR_FMT(f->error));
+        buf_printf(out, "%.*s cannot be notified: %.*s\n", STR_FMT(f->host), STR_FMT(f->error));
 }
 
 /* Walks the list under `name` of the answer and calls one of the functions above for each object. */
@@ -253,13 +253,13 @@ static bool put_sent(struct json *j, struct buf *out)
     struct alert_fields f = read_fields(j);
 
     if (f.error.n)
-        buf_printf(out, "%.*s cannot be told: %.*s\n", STR_FMT(f.host), STR_FMT(f.error));
+        buf_printf(out, "%.*s cannot be notified: %.*s\n", STR_FMT(f.host), STR_FMT(f.error));
     else
         buf_printf(out, "sent a test message to %.*s\n", STR_FMT(f.host));
     return f.error.n;
 }
 
-/* Returns 1 if a receiver could not be told or a rule could not be evaluated. */
+/* Returns 1 if a receiver could not be notified or a rule could not be evaluated. */
 static int print_test(struct str text, struct buf *out)
 {
     struct arena a;

@@ -64,7 +64,7 @@ static int run(int argc, char **argv)
     if (a.help) {
         fputs(
             "usage: wick demo [-d TIME]\n\nRuns three services and a server that keeps their profiles and traces in memory. "
-            "After two\nfifths of the time a slower version of one is deployed, and the server's verdict tells why.\n\n",
+            "After two\nfifths of the time a slower version of one is deployed, and the server's verdict says why.\n\n",
             stdout);
         args_help(demo_args, stdout);
         return EXIT_DONE;

@@ -2,26 +2,13 @@
 /* Identifiers of Rust's v0 mangling, in plain bytes or in punycode (RFC 3492). */
 #include "demangle/demangle_rust_reader.h"
 
+#include "base/utf8.h"
+
 void rust_put_rune(struct rust *r, uint32_t c)
 {
     char text[4];
-    uint32_t n = 0;
+    uint32_t n = (uint32_t) (utf8_write(text, c) - text);
 
-    if (c < 0x80) {
-        text[n++] = (char) c;
-    } else if (c < 0x800) {
-        text[n++] = (char) (0xc0 | c >> 6);
-        text[n++] = (char) (0x80 | (c & 0x3f));
-    } else if (c < 0x10000) {
-        text[n++] = (char) (0xe0 | c >> 12);
-        text[n++] = (char) (0x80 | (c >> 6 & 0x3f));
-        text[n++] = (char) (0x80 | (c & 0x3f));
-    } else {
-        text[n++] = (char) (0xf0 | c >> 18);
-        text[n++] = (char) (0x80 | (c >> 12 & 0x3f));
-        text[n++] = (char) (0x80 | (c >> 6 & 0x3f));
-        text[n++] = (char) (0x80 | (c & 0x3f));
-    }
     put(r, (struct str){text, n});
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wick demo: a server that keeps profiles and traces in memory, three services under `wick run`, and after two fifths of
- * the time a deploy of one of them that is slower, which the server's verdict tells. Everything is a child of this process
+ * the time a deploy of one of them that is slower, which the server's verdict reports. Everything is a child of this process
  * and nothing is written to disk, so nothing is left over. The services are this program itself, started with --role.
  */
 #ifndef DEMO_DEMO_RUN_H
@@ -23,7 +23,7 @@ struct demo_options {
 /* Runs until the duration is over or SIGINT or SIGTERM arrives. */
 int demo_run(const struct demo_options *o, struct err *e);
 
-/* What a child is told. */
+/* The options of a child. */
 struct demo_role_options {
     const char *role, *traces, *release;
     int64_t up, down;

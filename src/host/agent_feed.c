@@ -78,8 +78,7 @@ static int send_head(int fd, uint32_t n)
 {
     char head[4];
 
-    for (int i = 0; i < 4; i++)
-        head[i] = (char) (n >> (8 * i));
+    store_u32(head, n);
     return send_all(fd, head, sizeof head);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/url.h"
+#include "conf/conf_make.h"
 #include "conf/yaml.h"
 #include "host/scrape_config.h"
 #include "pipeline/graph/flow.h"
@@ -67,120 +68,65 @@ static int read_url(const char *url, struct export_way *ret, struct err *e)
 
 /* --- the configuration --- */
 
-/* Makes nodes; the first failure is kept in r. */
-struct export_config {
-    struct conf *conf;
-    int r;
-};
-
-static void put(struct export_config *x, struct conf_node *into, const char *key, struct conf_node *n)
-{
-    struct str k = key ? arena_str(&x->conf->arena, str_from(key)) : (struct str){0};
-
-    if (x->r == 0)
-        x->r = into && n ? conf_append(x->conf, into, k, n) : -ENOMEM;
-}
-
-static struct conf_node *put_node(struct export_config *x, struct conf_node *into, const char *key, enum conf_kind kind)
-{
-    struct conf_node *n = x->r == 0 ? conf_new(x->conf, kind, "--export", 1) : NULL;
-
-    put(x, into, key, n);
-    return n;
-}
-
-static struct conf_node *put_map(struct export_config *x, struct conf_node *into, const char *key)
-{
-    return put_node(x, into, key, CONF_MAP);
-}
-
-static void put_text(struct export_config *x, struct conf_node *into, const char *key, struct str text)
-{
-    struct conf_node *n = put_node(x, into, key, CONF_SCALAR);
-
-    if (!n)
-        return;
-    n->text = arena_str(&x->conf->arena, text);
-    if (!n->text.p)
-        x->r = -ENOMEM;
-}
-
-/* A string whatever it looks like, as if it were quoted. */
-static void put_string(struct export_config *x, struct conf_node *into, const char *key, struct str text)
-{
-    put_text(x, into, key, text);
-    if (x->r == 0)
-        into->items[into->n - 1]->quoted = true;
-}
-
-static void put_list(struct export_config *x, struct conf_node *into, const char *key, const char *const *items)
-{
-    struct conf_node *list = put_node(x, into, key, CONF_LIST);
-
-    for (; items[0]; items++)
-        put_text(x, list, NULL, str_from(items[0]));
-}
-
 /* Names of pods. The service account's token is not sent to a server without encryption, such as `kubectl proxy`. */
-static void put_kubernetes(struct export_config *x, struct conf_node *root, const char *api)
+static void put_kubernetes(struct conf_maker *x, struct conf_node *root, const char *api)
 {
     static const char *const metadata[] = {"k8s.namespace.name",   "k8s.pod.name",        "k8s.deployment.name",
                                            "k8s.statefulset.name", "k8s.daemonset.name",  "k8s.job.name",
                                            "k8s.cronjob.name",     "k8s.node.name",       "k8s.container.name",
                                            "container.image.name", "container.image.tag", NULL};
-    struct conf_node *k8s = put_map(x, put_map(x, root, "processors"), "k8s_attributes");
+    struct conf_node *k8s = make_map(x, make_map(x, root, "processors"), "k8s_attributes");
 
     if (strcmp(api, "in-cluster") != 0) {
-        put_string(x, k8s, "api_server", str_from(api));
-        put_text(x, k8s, "auth_type", str_starts(str_from(api), STR("http://")) ? STR("none") : STR("serviceAccount"));
+        make_string(x, k8s, "api_server", str_from(api));
+        make_text(x, k8s, "auth_type", str_starts(str_from(api), STR("http://")) ? STR("none") : STR("serviceAccount"));
     }
-    put_text(x, put_map(x, k8s, "filter"), "node_from_env_var", STR("KUBE_NODE_NAME"));
-    put_list(x, put_map(x, k8s, "extract"), "metadata", metadata);
+    make_text(x, make_map(x, k8s, "filter"), "node_from_env_var", STR("KUBE_NODE_NAME"));
+    make_list(x, make_map(x, k8s, "extract"), "metadata", metadata);
 }
 
-static void put_exporter(struct export_config *x, struct conf_node *root, const struct export_way *way,
-                         const char *token)
+static void put_exporter(struct conf_maker *x, struct conf_node *root, const struct export_way *way, const char *token)
 {
-    struct conf_node *n = put_map(x, put_map(x, root, "exporters"), way->exporter);
+    struct conf_node *n = make_map(x, make_map(x, root, "exporters"), way->exporter);
 
-    put_string(x, n, "endpoint", way->endpoint);
+    make_string(x, n, "endpoint", way->endpoint);
     if (way->ask)
-        put_text(x, n, "protocol", STR("auto"));
-    put_text(x, put_map(x, n, "tls"), "insecure", way->tls ? STR("false") : STR("true"));
+        make_text(x, n, "protocol", STR("auto"));
+    make_text(x, make_map(x, n, "tls"), "insecure", way->tls ? STR("false") : STR("true"));
     /* one request every few seconds: size matters more than speed */
-    put_text(x, put_map(x, n, "compression_params"), "level", STR("6"));
-    put_text(x, put_map(x, n, "sending_queue"), "queue_size", STR("200"));
-    put_text(x, put_map(x, n, "retry_on_failure"), "max_elapsed_time", STR("0s"));
+    make_text(x, make_map(x, n, "compression_params"), "level", STR("6"));
+    make_text(x, make_map(x, n, "sending_queue"), "queue_size", STR("200"));
+    make_text(x, make_map(x, n, "retry_on_failure"), "max_elapsed_time", STR("0s"));
     if (token) {
         _cleanup_(buf_done) struct buf bearer = BUF_INIT;
 
         buf_printf(&bearer, "Bearer %s", token);
-        put_string(x, put_map(x, n, "headers"), "authorization", buf_str(&bearer));
+        make_string(x, make_map(x, n, "headers"), "authorization", buf_str(&bearer));
     }
 }
 
-static void put_service(struct export_config *x, struct conf_node *root, const char *exporter, bool k8s)
+static void put_service(struct conf_maker *x, struct conf_node *root, const char *exporter, bool k8s)
 {
-    struct conf_node *service = put_map(x, root, "service");
+    struct conf_node *service = make_map(x, root, "service");
     struct conf_node *pipeline;
 
-    put_text(x, put_map(x, put_map(x, service, "telemetry"), "metrics"), "level", STR("none"));
-    pipeline = put_map(x, put_map(x, service, "pipelines"), "profiles");
-    put_list(x, pipeline, "receivers", (const char *const[]){"nop", NULL});
-    put_list(x, pipeline, "processors", (const char *const[]){k8s ? "k8s_attributes" : NULL, NULL});
-    put_list(x, pipeline, "exporters", (const char *const[]){exporter, NULL});
+    make_text(x, make_map(x, make_map(x, service, "telemetry"), "metrics"), "level", STR("none"));
+    pipeline = make_map(x, make_map(x, service, "pipelines"), "profiles");
+    make_list(x, pipeline, "receivers", (const char *const[]){"nop", NULL});
+    make_list(x, pipeline, "processors", (const char *const[]){k8s ? "k8s_attributes" : NULL, NULL});
+    make_list(x, pipeline, "exporters", (const char *const[]){exporter, NULL});
 }
 
 static int make_config(struct conf *c, const struct export_options *o, struct err *e)
 {
-    struct export_config x = {.conf = c};
+    struct conf_maker x = {c, "--export", 0};
     struct export_way way;
     int r = read_url(o->url, &way, e);
 
     if (r < 0)
         return r;
     c->root = conf_new(c, CONF_MAP, "--export", 1);
-    put_node(&x, put_map(&x, c->root, "receivers"), "nop", CONF_NULL);
+    make_node(&x, make_map(&x, c->root, "receivers"), "nop", CONF_NULL);
     put_exporter(&x, c->root, &way, o->token);
     if (o->k8s_api)
         put_kubernetes(&x, c->root, o->k8s_api);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes the configuration for --scrape (scrape_config.h) with the assignments that --set would make. */
+/* Makes the configuration for --scrape, node by node (scrape_config.h). */
 #include "host/scrape_config.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/url.h"
 #include "conf/args.h"
+#include "conf/conf_make.h"
 #include "conf/yaml.h"
 #include "net/http.h"
 
@@ -39,41 +39,49 @@ static int check(const char *text, struct err *e)
     return 0;
 }
 
-static int set(struct conf *c, struct buf *b, struct err *e)
+/* The receiver `pprof/scrape` with a target for each URL. */
+static int put_receiver(struct conf_maker *m, struct conf_node *root, const struct arg_list *urls, struct err *e)
 {
-    int r = buf_error(b) ? buf_error(b) : conf_set(c, buf_str(b), e);
+    struct conf_node *receiver = make_map(m, make_map(m, root, "receivers"), "pprof/scrape");
+    struct conf_node *targets = make_node(m, receiver, "targets", CONF_LIST);
 
-    buf_reset(b);
-    return r;
+    for (size_t i = 0; i < urls->n; i++) {
+        int r = check(urls->v[i], e);
+
+        if (r < 0)
+            return r;
+        make_string(m, make_node(m, targets, NULL, CONF_MAP), "endpoint", scrape_config_base(urls->v[i]));
+    }
+    make_text(m, receiver, "name_from_program", STR("true"));
+    return m->r;
 }
 
 int scrape_config_add(struct conf *c, const struct arg_list *urls, const char *exporter, struct err *e)
 {
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    int r = 0;
+    struct conf_maker m = {c, "--scrape", 0};
+    struct conf_node *root, *service, *pipeline;
+    int r;
 
     if (!urls || !urls->n)
         return 0;
-    buf_printf(&b, "receivers.pprof/scrape.targets=[");
-    for (size_t i = 0; r == 0 && i < urls->n; i++) {
-        r = check(urls->v[i], e);
-        buf_printf(&b, "%s{endpoint: '%.*s'}", i ? ", " : "", STR_FMT(scrape_config_base(urls->v[i])));
-    }
-    buf_printf(&b, "]");
-    if (r == 0)
-        r = set(c, &b, e);
-    if (r == 0 && !conf_get(c->root, "service")) /* no listener for the pipeline's own metrics unless configured */
-        r = conf_set(c, STR("service.telemetry.metrics.level=none"), e);
-    if (r == 0)
-        r = conf_set(c, STR("receivers.pprof/scrape.name_from_program=true"), e);
-    if (r == 0 && strcmp(exporter, "sink") == 0)
-        r = conf_set(c, STR("exporters.sink={}"), e);
-    if (r == 0)
-        r = conf_set(c, STR("service.pipelines.profiles/scrape.receivers=[pprof/scrape]"), e);
+    root = conf_new(c, CONF_MAP, "--scrape", 1);
+    if (!root)
+        return -ENOMEM;
+    r = put_receiver(&m, root, urls, e);
     if (r < 0)
         return r;
-    buf_printf(&b, "service.pipelines.profiles/scrape.exporters=[%s]", exporter);
-    return set(c, &b, e);
+    if (strcmp(exporter, "sink") == 0)
+        make_map(&m, make_map(&m, root, "exporters"), "sink");
+    service = make_map(&m, root, "service");
+    if (!c->root || !conf_get(c->root, "service")) /* no listener for the pipeline's own metrics unless configured */
+        make_text(&m, make_map(&m, make_map(&m, service, "telemetry"), "metrics"), "level", STR("none"));
+    pipeline = make_map(&m, make_map(&m, service, "pipelines"), "profiles/scrape");
+    make_list(&m, pipeline, "receivers", (const char *const[]){"pprof/scrape", NULL});
+    make_list(&m, pipeline, "exporters", (const char *const[]){exporter, NULL});
+    if (m.r < 0)
+        return m.r;
+    c->root = c->root ? conf_merge(c, c->root, root) : root;
+    return c->root ? 0 : -ENOMEM;
 }
 
 struct str scrape_config_program(const char *answer, size_t n)

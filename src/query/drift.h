@@ -6,7 +6,7 @@
  *
  * Shares do not depend on the sampling rate, on the load, or on how much of the time was covered. Frames without a name
  * are not tested, and a function that grows by no more than what was without a name before (or the reverse) is not
- * significant: the arrival of symbols is no drift. Where spans are known and the mix of requests has changed, a drift must
+ * significant: the arrival of symbols is not a drift. Where spans are known and the mix of requests has changed, a drift must
  * exceed by min_points / 2 what that could explain: half as many points again as requests have moved.
  */
 #ifndef QUERY_DRIFT_H

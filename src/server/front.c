@@ -16,7 +16,7 @@
 #include "server/request_gate.h"
 #include "server/ui_info.h"
 
-enum { ROUTE_LISTS_MAX = 32, APART_MAX = 4, SMALL_BODY = 64 << 10 };
+enum { ROUTE_LISTS_MAX = 32, DEDICATED_MAX = 4, SMALL_BODY = 64 << 10 };
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 
@@ -29,11 +29,11 @@ struct front {
     size_t n_lists;
     _Atomic int64_t tenant_calls;
     struct log_limit log_errors;
-    pthread_mutex_t lock; /* protects call_limit_ns, running, n_apart, stats, stopping */
+    pthread_mutex_t lock; /* protects call_limit_ns, running, n_dedicated, stats, stopping */
     pthread_cond_t changed;
     int64_t call_limit_ns;
     struct call *running;
-    unsigned n_apart; /* threads */
+    unsigned n_dedicated; /* threads */
     struct front_stats stats;
     bool stopping, has_watch;
     pthread_t watch;
@@ -366,13 +366,13 @@ static void *run_on_own_thread(void *arg)
 
     call_work(&c->job);
     pthread_mutex_lock(&s->lock);
-    s->n_apart--;
+    s->n_dedicated--;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
-static int start_apart(struct call *c, struct err *e)
+static int start_dedicated(struct call *c, struct err *e)
 {
     struct front *s = c->front;
     pthread_t thread;
@@ -380,16 +380,16 @@ static int start_apart(struct call *c, struct err *e)
     int r;
 
     pthread_mutex_lock(&s->lock);
-    full = s->n_apart == APART_MAX;
-    s->n_apart += !full;
+    full = s->n_dedicated == DEDICATED_MAX;
+    s->n_dedicated += !full;
     pthread_mutex_unlock(&s->lock);
     if (full)
-        return err_set(e, -EAGAIN, "%d profiles are already being recorded; retry when one is done", APART_MAX);
+        return err_set(e, -EAGAIN, "%d profiles are already being recorded; retry when one is done", DEDICATED_MAX);
     r = thread_start(&thread, "own-thread", run_on_own_thread, c, e);
     if (r == 0)
         return pthread_detach(thread), 0;
     pthread_mutex_lock(&s->lock);
-    s->n_apart--;
+    s->n_dedicated--;
     pthread_mutex_unlock(&s->lock);
     return r;
 }
@@ -399,7 +399,7 @@ void front_stop(struct front *s)
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    while (s->n_apart) {
+    while (s->n_dedicated) {
         for (struct call *c = s->running; c; c = c->next)
             if (c->route->own_thread)
                 atomic_store(&c->cancel, true);
@@ -414,7 +414,7 @@ static void call_start(struct call *c)
     int r;
 
     if (c->route->own_thread) {
-        r = start_apart(c, &e);
+        r = start_dedicated(c, &e);
         if (r < 0)
             call_finish(c, r, &e);
         return;

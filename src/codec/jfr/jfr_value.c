@@ -2,6 +2,7 @@
 /* Reads single values of a JFR chunk: integers, strings, and objects by the description of their class. */
 #include <errno.h>
 
+#include "base/utf8.h"
 #include "codec/jfr/jfr_reader.h"
 
 enum { DEPTH_MAX = 16, LONG_BYTES = 9 };
@@ -35,21 +36,6 @@ uint64_t jfr_get(struct cursor *c)
     return v;
 }
 
-static char *put_char(char *to, uint32_t c)
-{
-    if (c < 0x80) {
-        *to++ = (char) c;
-    } else if (c < 0x800) {
-        *to++ = (char) (0xc0 | c >> 6);
-        *to++ = (char) (0x80 | (c & 0x3f));
-    } else {
-        *to++ = (char) (0xe0 | c >> 12);
-        *to++ = (char) (0x80 | (c >> 6 & 0x3f));
-        *to++ = (char) (0x80 | (c & 0x3f));
-    }
-    return to;
-}
-
 /* Characters of one unit each, as UTF-8. Surrogates are rare in names and stay as they are. */
 static struct str transcode(struct jfr_reader *r, struct cursor *c, uint64_t n, bool latin1)
 {
@@ -61,7 +47,7 @@ static struct str transcode(struct jfr_reader *r, struct cursor *c, uint64_t n, 
         return (struct str){0};
     }
     for (uint64_t i = 0; i < n && !c->bad; i++)
-        to = put_char(to, latin1 ? get_u8(c) : (uint32_t) (jfr_get(c) & 0xffff));
+        to = utf8_write(to, latin1 ? get_u8(c) : (uint32_t) (jfr_get(c) & 0xffff));
     return (struct str){text, (uint32_t) (to - text)};
 }
 

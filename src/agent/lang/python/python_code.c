@@ -10,6 +10,7 @@
 
 #include "agent/lang/python/python.h"
 #include "agent/lang/python/python_lines.h"
+#include "base/utf8.h"
 
 enum { CODE_BYTES = 256 };
 
@@ -25,30 +26,6 @@ static bool form_of(const struct python_offsets *at, uint32_t state, struct text
     return (ret->kind == 1 || ret->kind == 2 || ret->kind == 4) && state >> 3 & 1 && (!ret->ascii || ret->kind == 1);
 }
 
-static size_t put_utf8(char *p, uint32_t c)
-{
-    if (c < 0x80) {
-        p[0] = (char) c;
-        return 1;
-    }
-    if (c < 0x800) {
-        p[0] = (char) (0xc0 | c >> 6);
-        p[1] = (char) (0x80 | (c & 63));
-        return 2;
-    }
-    if (c < 0x10000) {
-        p[0] = (char) (0xe0 | c >> 12);
-        p[1] = (char) (0x80 | (c >> 6 & 63));
-        p[2] = (char) (0x80 | (c & 63));
-        return 3;
-    }
-    p[0] = (char) (0xf0 | (c >> 18 & 7));
-    p[1] = (char) (0x80 | (c >> 12 & 63));
-    p[2] = (char) (0x80 | (c >> 6 & 63));
-    p[3] = (char) (0x80 | (c & 63));
-    return 4;
-}
-
 /* Surrogates and numbers beyond Unicode have no UTF-8. */
 static struct str to_utf8(const uint8_t *p, size_t n, unsigned kind, struct arena *a)
 {
@@ -61,7 +38,7 @@ static struct str to_utf8(const uint8_t *p, size_t n, unsigned kind, struct aren
         memcpy(&c, p + i * kind, kind);
         if ((c >= 0xd800 && c < 0xe000) || c > 0x10ffff)
             c = 0xfffd;
-        done += put_utf8(out + done, c);
+        done = (size_t) (utf8_write(out + done, c) - out);
     }
     if (!out)
         return (struct str){0};
