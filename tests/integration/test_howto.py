@@ -11,7 +11,7 @@ import pytest
 from agent_tools import build as compile_c, needs_bpf
 from wick_tools import ROOT
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 EXPORTER = """/* SPDX-License-Identifier: Apache-2.0 */
 /* `example`: an exporter that takes everything. */
@@ -278,20 +278,15 @@ def lines(name):
     return re.findall(r"^\d\. ", part, re.M)
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    tree = tmp_path_factory.mktemp("howto") / "wick"
-    subprocess.run(["git", "clone", "-q", str(ROOT), str(tree)], check=True)
-    (tree / ".cache").mkdir()
-    if (ROOT / ".cache/ui").exists():
-        shutil.copytree(ROOT / ".cache/ui", tree / ".cache/ui", symlinks=True)
+def write_examples(tree):
+    """Every step of every list."""
     src = tree / "src"
     (src / "pipeline/exporters/example_exporter.c").write_text(EXPORTER)
     edit(src / "pipeline/graph/components.h", "COMPONENT(nop_exporter)\n", "COMPONENT(nop_exporter)\nCOMPONENT(example_exporter)\n")
     edit(src / "pipeline/meson.build", "  'exporters/nop_exporter.c',\n", "  'exporters/nop_exporter.c',\n  'exporters/example_exporter.c',\n")
     (src / "server/api_example.c").write_text(ROUTE)
     edit(src / "server/api.h", "int api_mount_mcp(", "int api_mount_example(struct front *f);\nint api_mount_mcp(")
-    edit(src / "serve/serve_run.c", "api_mount_pid, ", "api_mount_pid, api_mount_example, ")
+    edit(src / "serve/serve_run.c", "api_mount_pid,", "api_mount_pid, api_mount_example,")
     edit(src / "server/meson.build", "  'api_mcp.c',\n", "  'api_mcp.c',\n  'api_example.c',\n")
     (src / "cli/cmd_example.c").write_text(COMMAND)
     edit(src / "cli/commands.h", "COMMAND(doctor)\n", "COMMAND(doctor)\nCOMMAND(example)\n")
@@ -312,6 +307,16 @@ def built(tmp_path_factory):
     (tree / "web/src/views/example.js").write_text(VIEW)
     edit(tree / "web/src/main.js", 'import {Explore}', 'import {Example} from "./views/example.js";\nimport {Explore}')
     edit(tree / "web/src/main.js", "explore: Explore,", "explore: Explore, example: Example,")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    tree = tmp_path_factory.mktemp("howto") / "wick"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(tree)], check=True)
+    (tree / ".cache").mkdir()
+    if (ROOT / ".cache/ui").exists():
+        shutil.copytree(ROOT / ".cache/ui", tree / ".cache/ui", symlinks=True)
+    write_examples(tree)
     subprocess.run(["meson", "setup", "build"], cwd=tree, check=True, stdout=subprocess.DEVNULL)
     p = subprocess.run(["ninja", "-C", "build", "src/cli/wick", "tests/unit/test_store_example"], cwd=tree, capture_output=True, text=True)
     assert p.returncode == 0, p.stdout[-3000:]
@@ -326,16 +331,26 @@ def test_the_lists_are_short(name, steps):
     assert len(lines(name)) == steps
 
 
+def test_the_places_exist(tmp_path):
+    """Without building: the lists name the files and lines that the source has today."""
+    for folder in ("src", "web/src", "tests/unit"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    write_examples(tmp_path)
+
+
+@slow
 def test_component(built):
     out = subprocess.run([built, "collector", "components"], capture_output=True, text=True, check=True).stdout
     assert "example" in out and "takes everything" in out
 
 
+@slow
 def test_command(built):
     assert subprocess.run([built, "example"], capture_output=True, text=True, check=True).stdout == "an example\n"
     assert "prints a line" in subprocess.run([built, "help"], capture_output=True, text=True).stdout
 
 
+@slow
 def test_engine(built):
     """It passes the suite of every engine, and commands choose it by its name without naming it themselves."""
     p = subprocess.run([built.parents[2] / "tests/unit/test_store_example"], capture_output=True, text=True)
@@ -344,6 +359,7 @@ def test_engine(built):
     assert json.loads(p.stdout)["profiles"] == 0
 
 
+@slow
 @pytest.mark.parametrize("how", ["bpf", "old-bpf"])
 def test_language(built, tmp_path, how):
     needs_bpf()
@@ -354,6 +370,7 @@ def test_language(built, tmp_path, how):
     assert any("leaf" in s and s[s.index("leaf") + 1:] == ["example_function"] for s in rows), rows
 
 
+@slow
 def test_route_and_view(built, tmp_path):
     p = subprocess.Popen([built, "serve", "--no-agent", "--store", str(tmp_path / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "off",
                           "--otlp-http", "off"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
