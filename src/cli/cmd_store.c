@@ -21,6 +21,7 @@
 #include "store/store.h"
 #include "store/store_copy.h"
 #include "store/store_export.h"
+#include "store/store_place.h"
 
 struct store_options {
     const char *store, *tenant, *from, *to, *output, *format;
@@ -80,12 +81,7 @@ static int find_dir(const struct store_options *o, char ret[PATH_SIZE], struct e
 /* A command that changes a store must not create one where there is none. */
 static int check_dir(const char *dir, struct err *e)
 {
-    char path[PATH_SIZE + 8];
-
-    if (store_engine_of(str_from(dir)) && !store_engine_of(str_from(dir))->in_dir)
-        return 0;
-    snprintf(path, sizeof path, "%s/FORMAT", dir);
-    return access(path, F_OK) < 0 ? err_set(e, -ENOENT, "'%s' is not a store", dir) : 0;
+    return store_place_exists(dir) ? 0 : err_set(e, -ENOENT, "'%s' is not a store", dir);
 }
 
 enum open_how { OPEN_READ, OPEN_WRITE, OPEN_MAKE };
@@ -143,25 +139,14 @@ static void report_line(void *ctx, bool problem, const char *line)
     printf("%s%s\n", problem ? "DAMAGED " : "", line);
 }
 
-static int set_catalog_aside(const struct store_options *o, struct err *e)
+static int rebuild(const struct store_options *o, struct err *e)
 {
-    char dir[PATH_SIZE], from[PATH_SIZE + 32], to[PATH_SIZE + 64];
+    char dir[PATH_SIZE];
     int r = find_dir(o, dir, e);
 
     if (r == 0)
         r = check_dir(dir, e);
-    if (r < 0)
-        return r;
-    snprintf(to, sizeof to, "%s/lost", dir);
-    r = fd_mkdir(AT_FDCWD, to, 0755);
-    for (int i = 0; r == 0 && i < 2; i++) {
-        snprintf(from, sizeof from, "%s/catalog.db%s", dir, i ? "-wal" : "");
-        snprintf(to, sizeof to, "%s/lost/catalog-%lld.db%s", dir, (long long) (clock_wall() / NS_PER_S),
-                 i ? "-wal" : "");
-        if (access(from, F_OK) == 0)
-            r = fd_rename(AT_FDCWD, from, AT_FDCWD, to);
-    }
-    return r < 0 ? err_set(e, r, "cannot rename the catalogue of '%s': %m", dir) : 0;
+    return r < 0 ? r : store_place_rebuild(dir, e);
 }
 
 static int run_check(const void *options, int argc, char **argv, struct err *e)
@@ -178,7 +163,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
         s = NULL;
         if (r == -EBUSY)
             return err_set(e, r, "the store is in use by another process");
-        r = set_catalog_aside(o, e);
+        r = rebuild(o, e);
     }
     if (r == 0)
         r = open_store(o, o->rebuild ? OPEN_WRITE : OPEN_READ, &s, e);

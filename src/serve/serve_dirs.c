@@ -12,6 +12,7 @@
 
 #include "base/fd.h"
 #include "server/service_user.h"
+#include "store/store_place.h"
 
 enum { DEPTH_MAX = 16, LINKS_MAX = 16, PATH_BYTES = 4096 };
 
@@ -201,7 +202,7 @@ static bool is_ours(const struct serve_dir *d, const struct stat *st)
 {
     if (is_empty(d->fd) || service_user_is_own(st->st_uid))
         return true;
-    return d->kind == SERVE_DIR_STORE ? has_file(d->fd, "FORMAT") : d->kind == SERVE_DIR_DATA;
+    return d->kind == SERVE_DIR_STORE ? has_file(d->fd, STORE_PLACE_MARK) : d->kind == SERVE_DIR_DATA;
 }
 
 static int give_contents(struct serve_dir *d, const struct stat *st, struct owner *o)

@@ -37,6 +37,7 @@
 #include "server/tenant_files.h"
 #include "store/match.h"
 #include "store/store.h"
+#include "store/store_place.h"
 
 enum { QUEUE_MAX = 256, FILES_QUOTA = 256 << 20 };
 
@@ -460,10 +461,7 @@ static int open_auth(struct serve *s, struct err *e)
  * rate. */
 static bool is_new_install(const struct serve *s)
 {
-    char path[SERVE_PATH_SIZE + 16];
-
-    snprintf(path, sizeof path, "%s/FORMAT", s->store_dir);
-    return !serve_store_in_dir(&s->config) || access(path, F_OK) < 0;
+    return !serve_store_in_dir(&s->config) || !store_place_exists(s->store_dir);
 }
 
 static int start_agent(struct serve *s, struct err *e)
