@@ -86,7 +86,7 @@ int api_mount_example(struct front *f)
 """
 
 COMMAND = """/* SPDX-License-Identifier: Apache-2.0 */
-/* wick example */
+/* wick example: prints a line, to show what a command needs. */
 #include <stdio.h>
 
 #include "cli/command.h"
