@@ -304,7 +304,7 @@ static const struct drift_row *find_cause(const struct drift_answer *d, double s
         if (is_cause(d, &d->rows[i], sign, of))
             most = fmax(most, d->rows[i].points * sign);
     for (uint32_t i = 0; i < d->n; i++)
-        if (is_cause(d, &d->rows[i], sign, of) && d->rows[i].points * sign >= 0.8 * most &&
+        if (is_cause(d, &d->rows[i], sign, of) && d->rows[i].points * sign >= 0.9 * most &&
             (!best || fmin(d->rows[i].now, d->rows[i].before) < fmin(best->now, best->before)))
             best = &d->rows[i];
     return best;
