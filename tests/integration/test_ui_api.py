@@ -295,3 +295,16 @@ def test_notes_and_saved_views(tmp_path):
         assert call("GET", "views", ("read", "one"))[1]["views"] == []
     finally:
         s.stop()
+
+
+def test_charts_have_a_bounded_number_of_points(server):
+    """An hour, a day and 30 days: no more than 61 points, and no step shorter than the interval of the profiles."""
+    now, r = time.time_ns(), ui_data.Request("shop", "1.0")
+    for i in range(30):
+        r.profile("cpu", "nanoseconds", now - (31 - i) * 60 * 10**9, [(("main", "work"), 10**9)])
+    assert server.send(r.done())[0] == 200
+    for length in ("1h", "1d", "30d"):
+        s = json.loads(ask(server, "GET", f"/api/v1/series?query=cpu&from=now-{length}&to=now")[2])
+        (one,) = s["series"]
+        assert len(one["values"]) <= 61 and int(s["step"]) >= int(s["interval"]) == 60 * 10**9, (length, s["step"], s["interval"])
+        assert sum(one["values"]) == 30 * 10**9, length

@@ -230,7 +230,7 @@ int engine_profiles(struct store *s, const struct store_query *q, store_profile_
 static const struct str build_id_keys[] = {
     {0}, STR(SEMCONV_BUILD_ID_GNU), STR(SEMCONV_BUILD_ID_GO), STR(SEMCONV_BUILD_ID_HTLHASH)};
 
-enum { EXPORT_SAMPLES = 200000, MAPPINGS_MAX = 512, ATTRS_MAX = 64 };
+enum { EXPORT_SAMPLES = 200000, SETS_KNOWN = 512, MAPPINGS_MAX = 512, ATTRS_MAX = 64 };
 
 struct exporting {
     struct scan scan;
@@ -252,7 +252,18 @@ struct exporting {
         uint32_t index;
     } * known; /* emitted locations, by number */
     size_t cap_known;
-    uint64_t generation; /* of `known`: another batch or other mappings invalidate it */
+    struct known_stack {
+        const struct sym_service *service;
+        uint64_t generation;
+        uint32_t index;
+    } * stacks; /* emitted stacks, by node */
+    size_t cap_stacks;
+    struct {
+        uint64_t blobs, generation;
+        uint32_t set;
+        struct run run;
+    } sets[SETS_KNOWN];  /* attribute sets that were emitted, by a part of their number */
+    uint64_t generation; /* of what is known: another batch or other mappings invalidate it; from 1 */
 };
 
 static int finish_batch(struct exporting *x)
@@ -381,16 +392,39 @@ static uint32_t find_location(struct exporting *x, const struct scan_prof *p, ui
 static int emit_stack(struct exporting *x, const struct scan_prof *p, uint32_t node, uint32_t *ret)
 {
     const struct sym_service *service = sym_service(p->symbols, p->series->service);
-    uint32_t n = 0;
+    uint32_t n = 0, leaf = node;
+    size_t before = x->cap_stacks;
 
     if (node >= pinned_count(&service->nodes))
         return -EBADMSG;
+    if (leaf < x->cap_stacks && x->stacks[leaf].service == service && x->stacks[leaf].generation == x->generation) {
+        *ret = x->stacks[leaf].index;
+        return 0;
+    }
     for (; node; node = sym_node(service, node)->parent) {
         if (array_push(x->list, n, x->cap_list, 1 << 24, find_location(x, p, sym_node(service, node)->location)) < 0)
             return -ENOMEM;
     }
     *ret = builder_stack(x->b, x->list, n);
+    if (array_reserve(x->stacks, x->cap_stacks, (size_t) leaf + 1, UINT32_MAX) == 0) {
+        if (x->cap_stacks > before)
+            memset(x->stacks + before, 0, (x->cap_stacks - before) * sizeof *x->stacks);
+        x->stacks[leaf] = (struct known_stack){service, x->generation, *ret};
+    }
     return 0;
+}
+
+static struct run emit_set(struct exporting *x, const struct scan_prof *p, uint32_t set)
+{
+    size_t at = set % SETS_KNOWN;
+
+    if (x->sets[at].set != set || x->sets[at].blobs != p->blobs->serial || x->sets[at].generation != x->generation) {
+        x->sets[at].run = blobs_emit_set(p->blobs, set, x->b);
+        x->sets[at].set = set;
+        x->sets[at].blobs = p->blobs->serial;
+        x->sets[at].generation = x->generation;
+    }
+    return x->sets[at].run;
 }
 
 static int emit_row(struct exporting *x, const struct scan_prof *p, const struct blob_header *h, const struct row *row)
@@ -398,7 +432,7 @@ static int emit_row(struct exporting *x, const struct scan_prof *p, const struct
     const struct extra *e = row->extra ? &p->p->extras[row->extra - 1] : NULL;
     uint32_t stack, link = e && e->has_link ? builder_link(x->b, &e->link) : 0;
     int64_t values[2] = {row->value / h->scale, 0};
-    struct run attrs = blobs_emit_set(p->blobs, e ? e->attrs : 0, x->b);
+    struct run attrs = e && e->attrs ? emit_set(x, p, e->attrs) : (struct run){0};
     int r = emit_stack(x, p, row->node, &stack);
 
     if (r < 0)
@@ -482,7 +516,7 @@ static int export_prof(void *ctx, const struct scan_prof *p)
 
 int engine_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e)
 {
-    struct exporting x = {.fn = fn, .ctx = ctx};
+    struct exporting x = {.fn = fn, .ctx = ctx, .generation = 1};
     struct store_notes unread = {0};
     struct err own = {0};
     int r = scan_init(&x.scan, to_engine(s), q, false, q->notes ? q->notes : &unread, e ? e : &own);
@@ -496,6 +530,7 @@ int engine_export(struct store *s, const struct store_query *q, store_batch_fn f
     builder_free(x.b);
     mem_free(x.list);
     mem_free(x.known);
+    mem_free(x.stacks);
     scan_done(&x.scan);
     return r;
 }
