@@ -229,8 +229,7 @@ static bool is_own(struct agent *a, struct process *p, const struct agent_event 
     return true;
 }
 
-/* A process that started after the agent is read only while there is budget: until then it is known by what the kernel
- * reported of it. */
+/* A process is read only while there is budget: until then it is known by what the kernel reported of it. */
 static void begin_sample(struct agent *a, struct process *p, const struct agent_event *e)
 {
     const struct agent_stack *s = e->flags & AGENT_EVENT_RESUME ? copy_of(a, e) : NULL;
@@ -238,7 +237,7 @@ static void begin_sample(struct agent *a, struct process *p, const struct agent_
     if (s)
         process_seen_take(p, s);
     if (!p->samples || p->brief)
-        p->brief = !a->governor.open && p->since_ns;
+        p->brief = !a->governor.open;
 }
 
 /* Records that the kernel has written until now. */

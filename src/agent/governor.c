@@ -16,6 +16,7 @@ static const double USED_PART = 0.8, BEFORE_PART = 0.6;
 enum {
     SPREAD = 20, /* 1/n of the unused budget may be spent in a second */
     LOOK = 10,   /* seconds by which the rate is judged: at least one batch is among them */
+    SOON = 3,    /* after this many seconds already, if the cost is more than twice the share */
     RARELY = 10, /* new processes are hardly read if that is allowed in one of so many reports */
 };
 
@@ -58,16 +59,17 @@ void governor_init(struct governor *g, const struct governor_limits *l, uint64_t
     g->seconds[0].share_ns = (uint64_t) ((1 - BEFORE_PART) * usable(l) / 2);
 }
 
-/* Judges the last LOOK seconds, in all of which the rate was the same. */
+/* Judges the last LOOK seconds, or SOON, in all of which the rate was the same. */
 static unsigned rate_for(struct governor *g)
 {
     unsigned lowest = MIN(g->limits.rate, (unsigned) GOVERNOR_RATE_MIN);
+    unsigned look = g->second < g->changed + LOOK ? SOON : LOOK;
     double spent = 0, share = 0, room;
     unsigned reports = 0, open = 0;
 
-    if (g->second < g->changed + LOOK)
+    if (g->second < g->changed + SOON)
         return g->rate;
-    for (unsigned i = 1; i <= LOOK; i++) {
+    for (unsigned i = 1; i <= look; i++) {
         const struct governor_second *s = second_at(g, g->second - i);
 
         spent += (double) s->spent_ns;
@@ -76,6 +78,8 @@ static unsigned rate_for(struct governor *g)
         open += s->open_reports;
     }
     room = share / MAX(spent, 1.0); /* above 1: part of the budget is unused */
+    if (look == SOON && room >= 0.5)
+        return g->rate;
     if (room < 1 && open * RARELY <= reports)
         return MAX((unsigned) ((double) g->rate * MAX(room, 0.5) * 0.9), lowest);
     if (room > 1.5 && open == reports &&

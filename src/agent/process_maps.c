@@ -278,7 +278,7 @@ void processes_resolve(struct processes *s, struct process *p, struct process_ma
     if (m->anonymous || !m->path || (m->path[0] != '/' && !vdso))
         return;
     o = objects_find(objects, &key, m->path);
-    if (!o && p->brief && p->since_ns && !vdso) { /* there may be budget at a later sample */
+    if (!o && p->brief && !vdso) { /* there may be budget at a later sample */
         m->tried = false;
         return;
     }

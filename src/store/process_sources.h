@@ -4,8 +4,8 @@
  * the agents of two vendors. A process is known by its host, its pid, the name of its program and, where both sources say
  * it, its start time; a source by what made its profiles. Pid 1 is not enough: many containers of a host have one.
  *
- * One source at a time is counted, the one with the highest rank (enum sources_rank): what a program says about itself,
- * with its labels and spans, is worth more than what an agent sees from outside. Of two with the same rank it is always the
+ * One source at a time is counted, the one with the highest rank (enum sources_rank): one with spans, else one whose sum
+ * is the CPU time that the process used. Of two with the same rank it is always the
  * same one, whichever came first. It stays until it was silent for SOURCES_SILENCE. Whole profiles are counted or not, so that up to one profile's duration is missing, and
  * nothing is counted twice, where one source takes over from another. What is not counted is stored as well, under a
  * type of its own (types.h: cpu_also), which no question for the type finds. One thread.
@@ -35,9 +35,9 @@ struct sources {
 };
 
 enum sources_rank {
-    SOURCES_AGENT,   /* an agent of the host, which sees all processes */
-    SOURCES_LIBWICK, /* libwick, which may have been put into the process by `wick run` */
-    SOURCES_SDK,     /* any other SDK, and profiles that were scraped from the process */
+    SOURCES_SDK,     /* an SDK, and profiles that were scraped: some measure wall-clock time or have gaps */
+    SOURCES_AGENT,   /* an agent of the host */
+    SOURCES_LIBWICK, /* libwick */
     SOURCES_SPANS,   /* a source of any kind whose samples have spans */
 };
 
