@@ -80,7 +80,8 @@ typedef PyFrameObject py_frame;
 #if PY_VERSION_HEX >= 0x030c0000
 #define PY_FRAME_IS_ENTRY(f) PY_FRAME_IS_SHIM(f)
 #elif PY_VERSION_HEX >= 0x030b0000
-#define PY_FRAME_IS_ENTRY(f) ((f)->is_entry)
+#define PY_FRAME_IS_ENTRY(f) \
+    (*(const unsigned char *) &(f)->is_entry != 0) /* a copy of memory that may change: any byte */
 #else
 #define PY_FRAME_IS_ENTRY(f) 1
 #endif
