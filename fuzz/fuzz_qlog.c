@@ -12,7 +12,7 @@
 
 #include "base/fd.h"
 #include "base/hash.h"
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

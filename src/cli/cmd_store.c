@@ -229,6 +229,10 @@ static void put_stats(struct stats_out *x, const struct store_stats *st)
     put_number(x, "stack_nodes", st->stacks);
     put_number(x, "locations", st->locations);
     put_number(x, "segment_bytes", st->segment_bytes);
+    if (st->cold_segments) {
+        put_number(x, "cold_segments", st->cold_segments);
+        put_number(x, "cold_bytes", st->cold_bytes);
+    }
     put_number(x, "symbol_bytes", st->symbol_bytes);
     put_number(x, "log_bytes", st->log_bytes);
     put_number(x, "catalog_bytes", st->catalog_bytes);

@@ -116,34 +116,53 @@ static int make_labels(struct serve *s, const char *const **ret, uint32_t *ret_v
     return 0;
 }
 
-static int start_store(struct serve *s, struct err *e)
+/* What the store is opened with. Everything that can be wrong in the configuration is refused here, by the start and by
+ * `--check` alike. */
+static int store_settings(struct serve *s, struct store_config *ret, const struct store_ops **ret_engine, struct err *e)
 {
+    static const char *const stamps[] = {"ns", "us", "ms", "off"};
     const struct serve_config *c = &s->config;
     const struct store_ops *engine = store_engine(str_from(c->store.engine));
-    struct store_config sc = {
+    size_t i = 0;
+    int r;
+
+    *ret = (struct store_config){
         .dir = c->store.place ? c->store.place : s->reached_store,
         .read_only = c->role == ROLE_QUERY,
         .async = c->store.async,
+        .cold = c->store.cold,
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
         .tell = log_store,
     };
-    static const char *const stamps[] = {"ns", "us", "ms", "off"};
-    int r = make_labels(s, &sc.allow, &sc.label_values, e);
-
+    *ret_engine = engine;
+    r = make_labels(s, &ret->allow, &ret->label_values, e);
     if (r < 0)
         return r;
     if (!engine)
         return err_set(e, -EINVAL,
                        "store.engine: '%s' is not segment or memory; for ClickHouse, set store.dir to its location",
                        c->store.engine);
-    for (size_t i = 0; i < ARRAY_SIZE(stamps); i++)
-        if (strcmp(c->store.timestamps, stamps[i]) == 0)
-            sc.timestamps = (enum store_timestamps) i;
+    while (i < ARRAY_SIZE(stamps) && strcmp(c->store.timestamps, stamps[i]) != 0)
+        i++;
+    if (i == ARRAY_SIZE(stamps))
+        return err_set(e, -EINVAL, "store.timestamps: '%s' is not ns, us, ms or off", c->store.timestamps);
+    ret->timestamps = (enum store_timestamps) i;
+    put_retention(&c->retention, ret);
+    return store_check_config(engine, ret, e);
+}
+
+static int start_store(struct serve *s, struct err *e)
+{
+    const struct store_ops *engine;
+    struct store_config sc;
+    int r = store_settings(s, &sc, &engine, e);
+
+    if (r < 0)
+        return r;
     sc.memory = MIN(sc.memory, s->memory_limit / 16); /* several of them may be waiting to be written */
     sc.cache = MIN(sc.cache, s->memory_limit / 4);
     sc.dictionary = sc.answers = s->memory_limit / 2;
-    put_retention(&c->retention, &sc);
     return store_open(engine, &sc, &s->store, e);
 }
 
@@ -573,11 +592,19 @@ int serve_start(struct serve_args *args, const char *data_dir, struct serve **re
 int serve_check(struct serve_args *args, struct err *e)
 {
     struct agent_run_options options;
+    const struct store_ops *engine;
+    struct store_config store;
     struct serve *s;
     int r = load(args, &s, e);
 
     if (r == 0)
         r = agent_config_read(&s->config.agent, true, &options, e);
+    if (r == 0)
+        r = store_settings(s, &store, &engine, e);
+    if (r == 0)
+        r = serve_check_exposure(s, e);
+    if (r == 0)
+        r = serve_start_tls(s, e);
     if (r == 0)
         r = serve_pipelines_start(&s->first.conf, NULL, &s->pipelines, e);
     serve_stop(s);

@@ -60,6 +60,18 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
     metric(out, "wick_store_clock_ahead_seconds", "gauge",
            "1 if the system clock is ahead of the time that retention uses.", (double) s->clock_ahead_ns / 1e9);
+    metric(out, "wick_store_cold_segments", "gauge", "Segments in the object store.", (double) s->cold_segments);
+    metric(out, "wick_store_cold_bytes", "gauge", "Bytes of segments in the object store.", (double) s->cold_bytes);
+    metric(out, "wick_store_cold_rounds_total", "counter",
+           "Waits for the object store; requests of one run in parallel.", (double) s->cold_rounds);
+    metric(out, "wick_store_cold_requests_total", "counter", "Requests to the object store.",
+           (double) s->cold_requests);
+    metric(out, "wick_store_cold_read_bytes_total", "counter", "Bytes read from the object store.",
+           (double) s->cold_read);
+    metric(out, "wick_store_cold_written_bytes_total", "counter", "Bytes written to the object store.",
+           (double) s->cold_written);
+    metric(out, "wick_store_cold_failing", "gauge",
+           "1 if segments cannot be moved to the object store; they stay on disk.", s->cold_problem[0] != 0);
     metric(out, "wick_store_damaged", "gauge", "Damaged pieces found and not yet acknowledged.", (double) s->damaged);
 }
 

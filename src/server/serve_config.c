@@ -41,6 +41,8 @@ static const struct option store_options[] = {
     {"dir", OPT_STRING, STORE(dir), NULL,
      "directory for profiles (default: in the user's data directory), or clickhouse://USER@HOST:PORT/DATABASE"},
     {"engine", OPT_STRING, STORE(engine), "segment", "segment (on disk) or memory (lost when the process exits)"},
+    {"cold", OPT_STRING, STORE(cold), NULL,
+     "object store for segments older than a day: s3://BUCKET/PREFIX?endpoint=URL (docs/scale.md)"},
     {"async", OPT_BOOL, STORE(async), "false",
      "acknowledge data before it is synced to disk: faster, but a crash may lose the last second"},
     {"timestamps", OPT_STRING, STORE(timestamps), "ns", "resolution of sample timestamps: ns, us, ms or off"},

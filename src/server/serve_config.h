@@ -94,6 +94,7 @@ struct serve_config {
         const char *dir;
         const char *engine;
         const char *place; /* not an option: the location, with an engine that is not in a directory */
+        const char *cold;  /* location of an object store, or NULL */
         bool async;
         const char *timestamps;
         int64_t memory, cache;

@@ -34,6 +34,13 @@ static void sink_to_store(struct sink *sink, struct payload data, const struct s
     store_append(container_of(sink, struct store, sink), data.batch, ctx, ack);
 }
 
+int store_check_config(const struct store_ops *ops, const struct store_config *c, struct err *e)
+{
+    if (c->cold && !ops->takes_cold)
+        return err_set(e, -EINVAL, "store.cold is only possible with a store in a directory (engine segment)");
+    return ops->check_config ? ops->check_config(c, e) : 0;
+}
+
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e)
 {
     struct store *s;

@@ -15,7 +15,7 @@
 #include "codec/otlp.h"
 #include "model/builder.h"
 #include "net/loop.h"
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 #include "pipeline/delivery/sender.h"
 #include "pipeline/graph/fanout.h"
 #include "pipeline/graph/host.h"

@@ -3,7 +3,7 @@
  * The log of the sending queue: order, torn ends, damage, failing allocations and writes, and random mutations of its
  * files. WICK_QUEUE_MUTATIONS sets the number of mutations (make test-all: 1000).
  */
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -13,7 +13,7 @@
 #include "base/mem.h"
 #include "model/batch.h"
 #include "pipeline/delivery/delivery_queue.h"
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 #include "pipeline/graph/metrics.h"
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20 };

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/batch.h"
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 #include "pipeline/delivery/sender_state.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/storage.h"

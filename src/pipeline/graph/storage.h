@@ -3,7 +3,7 @@
 #ifndef PIPELINE_STORAGE_H
 #define PIPELINE_STORAGE_H
 
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 #include "pipeline/graph/component.h"
 
 /* Where the log reports damage: see struct qlog_options. */

@@ -36,6 +36,15 @@ static void click_close(struct store *s)
     mem_free(c);
 }
 
+static int click_check_config(const struct store_config *c, struct err *e)
+{
+    struct click_url u;
+    int r = click_url_parse(c->dir, &u, e);
+
+    click_url_done(&u);
+    return r;
+}
+
 static int click_open(const struct store_config *config, struct store **ret, struct err *e)
 {
     struct click *c = mem_zalloc(sizeof *c);
@@ -181,6 +190,7 @@ const struct store_ops store_clickhouse = {
     .name = "clickhouse",
     .help = "tables of a ClickHouse server or cluster, which any number of servers share",
     .open = click_open,
+    .check_config = click_check_config,
     .migrate = click_migrate,
     .close = click_close,
     .append = click_append,

@@ -107,6 +107,13 @@ static void engine_close(struct store *s)
         pthread_join(g->writer_thread, NULL);
     }
     atomic_store(&g->closing, true);
+    if (g->has_cold_thread) {
+        objects_cancel(g->cold->objects);
+        pthread_mutex_lock(&g->lock);
+        pthread_cond_signal(&g->cold_wake);
+        pthread_mutex_unlock(&g->lock);
+        pthread_join(g->cold_thread, NULL);
+    }
     if (g->has_flusher) {
         pthread_mutex_lock(&g->lock);
         pthread_cond_signal(&g->flush_wake);
@@ -122,6 +129,7 @@ static void engine_close(struct store *s)
     memtable_unref(g->active);
     snapshot_unref(g->snapshot);
     engine_tenants_free(g);
+    engine_close_cold(g);
     catalog_close(g->catalog);
     engine_remove_catalog_copy(g);
     writer_free(g->writer);
@@ -133,6 +141,7 @@ static void engine_close(struct store *s)
     pthread_mutex_destroy(&g->write_lock);
     pthread_mutex_destroy(&g->flush_lock);
     pthread_cond_destroy(&g->flush_wake);
+    pthread_cond_destroy(&g->cold_wake);
     engine_damage_done(g);
     lru_done(&g->lru);
     fd_close(g->log_dir);
@@ -265,7 +274,18 @@ static int start_threads(struct engine *g, struct err *e)
     if (r == 0)
         r = thread_start(&g->flusher_thread, "wick-flush", engine_flusher_run, g, e);
     g->has_flusher = r == 0;
+    if (r == 0 && g->cold && g->cold->objects) {
+        r = thread_start(&g->cold_thread, "wick-cold", engine_cold_run, g, e);
+        g->has_cold_thread = r == 0;
+    }
     return r;
+}
+
+static int engine_check_config(const struct store_config *c, struct err *e)
+{
+    int r = c->cold ? objects_check_place(c->cold, e) : 0;
+
+    return r < 0 ? err_prefix(e, r, "store.cold: ") : 0;
 }
 
 static int engine_open(const struct store_config *c, struct store **ret, struct err *e)
@@ -290,6 +310,7 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     pthread_mutex_init(&g->flush_lock, NULL);
     pthread_mutex_init(&g->damage.lock, NULL);
     pthread_cond_init(&g->flush_wake, NULL);
+    pthread_cond_init(&g->cold_wake, NULL);
     lru_init(&g->lru, c->cache ? c->cache : (size_t) 256 << 20);
     intake_limits_init(&g->limits, c);
     g->choice = (struct label_choice){.allow = g->limits.allow, .values = c->label_values};
@@ -305,8 +326,10 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
         engine_note_place(g);
         engine_release_if_full(g);
         engine_damage_load(g);
-        r = open_catalog(g, e);
+        r = engine_open_cold(g, e);
     }
+    if (r == 0)
+        r = open_catalog(g, e);
     if (r == 0)
         r = engine_recover(g, e);
     if (r == 0)
@@ -368,7 +391,8 @@ static void memtable_times(const struct memtable *m, int64_t *t0, int64_t *t1)
 static void add_parts(const struct snapshot *snap, struct store_stats *ret)
 {
     static const char *const names[SECTIONS] = {"totals", "profiles", "extra", "links", "detail"};
-    uint64_t sizes[SECTIONS] = {0}, rest = ret->segment_bytes;
+    uint64_t sizes[SECTIONS] = {0},
+             rest = ret->segment_bytes - ret->cold_bytes; /* those in the object store are not read */
 
     for (uint32_t i = 0; i < snap->n_segments; i++)
         segment_sections(snap->segments[i].segment, sizes);
@@ -379,6 +403,20 @@ static void add_parts(const struct snapshot *snap, struct store_stats *ret)
     }
     ret->parts[SECTIONS].name = "index";
     ret->parts[SECTIONS].bytes = rest;
+}
+
+static void add_cold_stats(struct engine *g, struct store_stats *ret)
+{
+    struct objects_stats o;
+
+    objects_stats(g->cold->objects, &o);
+    ret->cold_rounds = o.rounds;
+    ret->cold_requests = o.requests;
+    ret->cold_read = o.bytes_read;
+    ret->cold_written = o.bytes_written;
+    pthread_mutex_lock(&g->lock);
+    snprintf(ret->cold_problem, sizeof ret->cold_problem, "%s", g->cold_problem);
+    pthread_mutex_unlock(&g->lock);
 }
 
 static int engine_stats(struct store *s, struct store_stats *ret)
@@ -400,6 +438,10 @@ static int engine_stats(struct store *s, struct store_stats *ret)
 
         ret->segments++;
         ret->segment_bytes += m->bytes;
+        if (atomic_load(&snap->segments[i].segment->is_cold)) {
+            ret->cold_segments++;
+            ret->cold_bytes += m->bytes;
+        }
         ret->stored_samples += m->rows;
         ret->stored_profiles += m->profiles;
         ret->oldest_ns = MIN(ret->oldest_ns, m->t0);
@@ -424,7 +466,9 @@ static int engine_stats(struct store *s, struct store_stats *ret)
     if (ret->newest_ns < ret->oldest_ns)
         ret->oldest_ns = ret->newest_ns = 0;
     ret->catalog_bytes = dir_bytes(g->dir_fd, "catalog.db") + dir_bytes(g->dir_fd, "catalog.db-wal");
-    ret->disk_bytes = ret->segment_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes;
+    if (g->cold && g->cold->objects)
+        add_cold_stats(g, ret);
+    ret->disk_bytes = ret->segment_bytes - ret->cold_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes;
     return 0;
 }
 
@@ -432,7 +476,9 @@ const struct store_ops store_segment = {
     .name = "segment",
     .in_dir = true,
     .help = "on disk: a log, segments and a catalogue",
+    .takes_cold = true,
     .open = engine_open,
+    .check_config = engine_check_config,
     .close = engine_close,
     .append = engine_append,
     .select = engine_select,

@@ -11,6 +11,7 @@
  *   DIR/T/sym/E.sym   symbols of the tenant's epoch E (symbol_file.h)
  *   DIR/T/NAME        the tenant's name, for when the catalogue is lost
  *   DIR/DAMAGE        damage that was found and that no user has acknowledged (damage.c)
+ *   DIR/COLD          where segments older than a day are, if in an object store (cold.h)
  *   DIR/lost/         unexplained segments that the catalogue does not list (lost.c)
  *
  * Threads and locks
@@ -141,6 +142,12 @@ struct engine {
     char catalog_copy[200]; /* read-only: path of the copy of the catalogue; empty: none */
     uint64_t next_segment;
     _Atomic int64_t retained; /* monotonic time of the last retention */
+    /* the object store (cold.h) */
+    struct cold *cold; /* NULL: there is none. Set at opening */
+    pthread_t cold_thread;
+    bool has_cold_thread;
+    pthread_cond_t cold_wake; /* with lock */
+    char cold_problem[200];   /* under lock: why segments could not be moved; "" = no failure */
 };
 
 static inline struct engine *to_engine(struct store *s)

@@ -31,7 +31,8 @@
  * Levels of a directory: 0 five minutes, 1 an hour, 2 a day. They are sums of the detail in the same segment, so that a
  * range is answered from the largest sums that lie in it.
  *
- * A segment is written to a temporary file, synced and renamed; it is valid only when the catalogue lists it.
+ * A segment is written to a temporary file, synced and renamed; it is valid only when the catalogue lists it. One whose
+ * file is an object in an object store has N.cold instead of N.seg (cold.h).
  */
 #ifndef SEGMENT_SEGMENT_FILE_H
 #define SEGMENT_SEGMENT_FILE_H
@@ -40,6 +41,7 @@
 #include <stdatomic.h>
 
 #include "base/err.h"
+#include "store/engines/segment/cold/cold.h"
 #include "store/engines/segment/format/blobs.h"
 #include "store/engines/segment/format/chunk.h"
 #include "store/engines/segment/format/rows.h"
@@ -144,6 +146,11 @@ struct segment_footer {
 struct segment {
     struct segment_meta meta;
     int fd; /* negative: not open, or the error of opening it. Changes under lock while there are no users */
+    struct cold_stub
+        *stub;           /* with fd: it is N.cold, and the rest is in the object store; NULL: it is the complete file */
+    struct cold *cold;   /* the object store; NULL: unknown. Set before there are users, or under lock */
+    atomic_bool is_cold; /* there is no complete file */
+    bool moved;          /* under lock: the open file is not the one to be used from now on */
     _Atomic uint32_t refs;
     atomic_bool unreadable; /* its footer or dictionary is: it is not rewritten */
     atomic_bool dead;       /* no longer listed: unlinked with the last reference */
@@ -159,9 +166,20 @@ struct segment {
 };
 
 void segment_name(char *out, size_t size, uint64_t number);
+void segment_cold_name(char *out, size_t size, uint64_t number);
+void segment_gone_name(char *out, size_t size, uint64_t number);
 /* Opens the file and checks its tail. The footer is read on first use and cached in lru (may be NULL). */
 int segment_open(int dir, uint64_t number, struct lru *lru, struct segment **ret, struct err *e);
-/* Removes the file of a segment that was written but is not open. */
+/* The object store to be used once the segment is in it; and: its complete file was removed or came back, so that the next
+ * user opens the other one. */
+void segment_set_cold(struct segment *s, struct cold *c);
+void segment_moved(struct segment *s, bool is_cold);
+/* Reads ranges of a segment in the object store into the cache, together; does nothing for other segments. Between use and
+ * release. */
+int segment_prefetch(struct segment *s, const struct segment_range *v, uint32_t n, struct err *e);
+/* The parts that stay on disk when the segment is moved to the object store. */
+void segment_cold_extents(const struct segment_footer *f, uint64_t bytes, struct cold_stub *ret);
+/* Removes the file of a segment that was written but is not open. If it is in the object store, N.cold becomes N.gone. */
 void segment_discard(int dir, uint64_t number);
 /* Opens a segment in the directory lost/, where its name begins with the tenant's number. */
 int segment_open_lost(int dir, uint32_t tenant, uint64_t number, struct segment **ret, struct err *e);
@@ -208,7 +226,11 @@ int segment_parse_directory(const void *p, size_t size, const struct segment_gro
                             struct dir_entry **ret, uint32_t *ret_n);
 int segment_read_block(struct segment *s, const struct segment_block *k, const char *what, struct buf *out,
                        struct err *e);
-/* Reads everything and checks every CRC; calls fn for each damage. */
+/* Reads bytes of the file or of the object, between use and release. */
+int segment_read_at(const struct segment *s, void *p, size_t n, uint64_t off, struct err *e);
+/* Returns -EBADMSG with a message that names the segment. */
+int segment_bad(const struct segment *s, const char *what, struct err *e);
+/* Reads everything and checks every CRC (segment_check.c); calls fn for each damage. */
 int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx);
 
 #endif

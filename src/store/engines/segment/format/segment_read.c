@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads segments; see segment_file.h. Footers and dictionaries are cached; chunks and traces are not. A file is open
- * while it is in use, and stays open afterwards unless too many are.
+ * while it is in use, and stays open afterwards unless too many are. What N.cold does not have is read from the object
+ * store (cold.h).
  */
 #include <assert.h>
 #include <errno.h>
@@ -20,15 +21,52 @@ void segment_name(char *out, size_t size, uint64_t number)
     snprintf(out, size, "%012llu.seg", (unsigned long long) number);
 }
 
-static int bad(const struct segment *s, const char *what, struct err *e)
+void segment_cold_name(char *out, size_t size, uint64_t number)
+{
+    snprintf(out, size, "%012llu.cold", (unsigned long long) number);
+}
+
+void segment_gone_name(char *out, size_t size, uint64_t number)
+{
+    snprintf(out, size, "%012llu.gone", (unsigned long long) number);
+}
+
+int segment_bad(const struct segment *s, const char *what, struct err *e)
 {
     return err_set(e, -EBADMSG, "segment %llu: %s", (unsigned long long) s->meta.number, what);
 }
 
 /* Must be called between use and release. */
-static int read_at(const struct segment *s, void *p, size_t n, off_t off)
+int segment_read_at(const struct segment *s, void *p, size_t n, uint64_t off, struct err *e)
 {
-    return s->fd < 0 ? s->fd : fd_pread_all(s->fd, p, n, off);
+    int64_t at = s->stub ? cold_stub_find(s->stub, off, n) : (int64_t) off;
+    int r;
+
+    if (at < 0)
+        return cold_read(&(struct cold_source){s->cold, s->stub, s->meta.number}, p, (uint32_t) n, off, e);
+    r = s->fd < 0 ? s->fd : fd_pread_all(s->fd, p, n, (off_t) at);
+    return r < 0 ? err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number) : 0;
+}
+
+/* Opens N.cold where there is no complete file. */
+static void open_stub(struct segment *s)
+{
+    struct cold_stub *stub = mem_alloc(sizeof *stub);
+    char name[64];
+    int r;
+
+    segment_cold_name(name, sizeof name, s->meta.number);
+    s->fd = stub ? fd_open(s->dir, name, O_RDONLY, 0) : -ENOMEM;
+    r = s->fd < 0 ? s->fd : cold_stub_read(s->fd, stub);
+    if (r == 0) {
+        s->stub = stub;
+        atomic_store(&s->is_cold, true);
+        return;
+    }
+    if (s->fd >= 0)
+        fd_close(s->fd);
+    s->fd = r;
+    mem_free(stub);
 }
 
 /* Called under lock, or before any other thread can access the segment. The name is valid as long as there is a
@@ -40,6 +78,8 @@ static void open_file(struct segment *s)
     segment_name(name, sizeof name, s->meta.number);
     snprintf(lost, sizeof lost, "%u-%s", s->lost_of, name);
     s->fd = fd_open(s->dir, s->lost_of ? lost : name, O_RDONLY, 0);
+    if (s->fd == -ENOENT && !s->lost_of)
+        open_stub(s);
     if (s->fd >= 0 && s->lru)
         atomic_fetch_add_explicit(&s->lru->files, 1, memory_order_relaxed);
 }
@@ -50,6 +90,9 @@ static void close_file(struct segment *s)
         atomic_fetch_sub_explicit(&s->lru->files, 1, memory_order_relaxed);
     fd_close(s->fd);
     s->fd = -1;
+    mem_free(s->stub);
+    s->stub = NULL;
+    s->moved = false;
 }
 
 void segment_footer_free(struct segment_footer *f)
@@ -87,21 +130,25 @@ static bool drop_parts(struct lru_item *item)
 static int check_tail(struct segment *s, struct err *e)
 {
     unsigned char tail[SEGMENT_TAIL];
-    struct stat st;
+    struct stat st = {0};
     char name[64];
     int r;
 
     segment_name(name, sizeof name, s->meta.number);
+    if (s->fd == -EBADMSG)
+        return segment_bad(s, "its file in place of the object ('.cold') is damaged", e);
     if (s->fd < 0)
         return err_set(e, s->fd, "cannot open segment '%s': %m", name);
-    if (fstat(s->fd, &st) < 0 || st.st_size < 8 + SEGMENT_TAIL)
-        return bad(s, "is too short", e);
-    s->meta.bytes = (uint64_t) st.st_size;
-    r = fd_pread_all(s->fd, tail, sizeof tail, st.st_size - SEGMENT_TAIL);
+    if (!s->stub && fstat(s->fd, &st) < 0)
+        return segment_bad(s, "its size is unknown", e);
+    s->meta.bytes = s->stub ? s->stub->size : (uint64_t) st.st_size;
+    if (s->meta.bytes < 8 + SEGMENT_TAIL)
+        return segment_bad(s, "is too short", e);
+    r = segment_read_at(s, tail, sizeof tail, s->meta.bytes - SEGMENT_TAIL, e);
     if (r < 0)
-        return err_set(e, r, "cannot read segment '%s': %m", name);
+        return r;
     if (memcmp(tail + 32, "WICKEND1", 8) != 0 || crc32c(0, tail, 28) != load_u32(tail + 28))
-        return bad(s, "its tail is damaged", e);
+        return segment_bad(s, "its tail is damaged", e);
     if (load_u32(tail + 20) != SEGMENT_VERSION)
         return err_set(e, -EPROTONOSUPPORT, "segment '%s' has version %u; this version of wick supports %d", name,
                        load_u32(tail + 20), SEGMENT_VERSION);
@@ -165,7 +212,7 @@ void segment_release(struct segment *s)
     if (!s)
         return;
     pthread_mutex_lock(&s->lock);
-    if (!--s->users && lru_files_full(s->lru))
+    if (!--s->users && (s->moved || lru_files_full(s->lru)))
         close_file(s);
     count_parts(s);
     pthread_mutex_unlock(&s->lock);
@@ -174,10 +221,55 @@ void segment_release(struct segment *s)
 
 void segment_discard(int dir, uint64_t number)
 {
-    char name[64];
+    char name[64], gone[64];
 
     segment_name(name, sizeof name, number);
     fd_unlink(dir, name);
+    segment_cold_name(name, sizeof name, number);
+    segment_gone_name(gone, sizeof gone, number);
+    if (faccessat(dir, name, F_OK, 0) == 0)
+        fd_rename(dir, name, dir, gone);
+}
+
+void segment_set_cold(struct segment *s, struct cold *c)
+{
+    pthread_mutex_lock(&s->lock);
+    s->cold = c;
+    pthread_mutex_unlock(&s->lock);
+}
+
+void segment_moved(struct segment *s, bool is_cold)
+{
+    pthread_mutex_lock(&s->lock);
+    atomic_store(&s->is_cold, is_cold);
+    if (s->users)
+        s->moved = true;
+    else
+        close_file(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int segment_prefetch(struct segment *s, const struct segment_range *v, uint32_t n, struct err *e)
+{
+    return s->stub && n ? cold_fetch(&(struct cold_source){s->cold, s->stub, s->meta.number}, v, n, e) : 0;
+}
+
+void segment_cold_extents(const struct segment_footer *f, uint64_t bytes, struct cold_stub *ret)
+{
+    uint64_t from = f->dict.off, end = f->dict.off + f->dict.len, footer = end;
+    uint32_t blocks = (f->n_traces + TRACE_BLOCK - 1) / TRACE_BLOCK;
+
+    for (uint32_t i = 0; i < f->n_groups; i++)
+        for (int k = 0; k < SEGMENT_LEVELS; k++)
+            if (f->groups[i].dirs[k].len)
+                from = MIN(from, f->groups[i].dirs[k].off);
+    for (uint32_t i = 0; i < blocks; i++) { /* the traces lie between dictionary and footer */
+        footer = MAX(footer, f->trace_ids[i].off + f->trace_ids[i].len);
+        footer = MAX(footer, f->trace_index[i].off + f->trace_index[i].len);
+    }
+    ret->n = 0;
+    ret->v[ret->n++] = (struct cold_extent){from, end - from};
+    ret->v[ret->n++] = (struct cold_extent){footer, bytes - footer};
 }
 
 struct segment *segment_ref(struct segment *s)
@@ -209,21 +301,21 @@ int segment_read_block(struct segment *s, const struct segment_block *k, const c
     int r;
 
     if (k->len > s->meta.bytes || k->off > s->meta.bytes - k->len || k->raw > BLOCK_MAX)
-        return bad(s, what, e);
+        return segment_bad(s, what, e);
     packed = mem_alloc(k->len + 1u);
     if (!packed || !buf_reserve(out, k->raw + 1u))
         return -ENOMEM;
-    r = read_at(s, packed, k->len, (off_t) k->off);
+    r = segment_read_at(s, packed, k->len, k->off, e);
     if (r < 0)
-        return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
+        return r;
     if (crc32c(0, packed, k->len) != k->crc)
-        return bad(s, what, e);
+        return segment_bad(s, what, e);
     z = column_zstd();
     if (!z)
         return -ENOMEM;
     n = ZSTD_decompressDCtx(z, out->p, k->raw, packed, k->len);
     if (ZSTD_isError(n) || n != k->raw)
-        return bad(s, what, e);
+        return segment_bad(s, what, e);
     out->n = n;
     return 0;
 }
@@ -334,16 +426,16 @@ static int load_footer(struct segment *s, struct err *e)
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
     unsigned char tail[SEGMENT_TAIL];
     struct segment_block k;
-    int rc = read_at(s, tail, sizeof tail, (off_t) s->meta.bytes - SEGMENT_TAIL);
+    int rc = segment_read_at(s, tail, sizeof tail, s->meta.bytes - SEGMENT_TAIL, e);
 
     if (rc < 0)
-        return err_set(e, rc, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
+        return rc;
     k = (struct segment_block){load_u64(tail), load_u32(tail + 8), load_u32(tail + 12), load_u32(tail + 16)};
     rc = segment_read_block(s, &k, "its footer is damaged", &raw, e);
     if (rc < 0)
         return rc;
     rc = segment_parse_footer(raw.p, raw.n, &s->footer);
-    return rc == -EBADMSG ? bad(s, "its footer is damaged", e) : rc;
+    return rc == -EBADMSG ? segment_bad(s, "its footer is damaged", e) : rc;
 }
 
 int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e)
@@ -376,7 +468,7 @@ static int load_blobs(struct segment *s, const struct segment_footer *f, struct 
     if (r < 0) {
         blobs_done(b);
         mem_free(b);
-        return r == -EINVAL ? bad(s, "its dictionary is damaged", e) : r;
+        return r == -EINVAL ? segment_bad(s, "its dictionary is damaged", e) : r;
     }
     s->blobs = b;
     return 0;
@@ -466,7 +558,7 @@ int segment_directory(struct segment *s, const struct segment_group *g, int leve
     rc = segment_read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
     if (rc == 0)
         rc = segment_parse_directory(raw.p, raw.n, g, a, &ret->v, &ret->n);
-    return rc == -EBADMSG ? bad(s, "a directory is damaged", e) : rc;
+    return rc == -EBADMSG ? segment_bad(s, "a directory is damaged", e) : rc;
 }
 
 void segment_sections(struct segment *s, uint64_t sizes[SECTIONS])
@@ -475,7 +567,7 @@ void segment_sections(struct segment *s, uint64_t sizes[SECTIONS])
     unsigned char header[CHUNK_HEADER];
     uint64_t at = 8;
 
-    while (read_at(s, header, sizeof header, (off_t) at) == 0 && load_u32(header) == CHUNK_MAGIC &&
+    while (!s->stub && segment_read_at(s, header, sizeof header, at, NULL) == 0 && load_u32(header) == CHUNK_MAGIC &&
            crc32c(0, header, 68) == load_u32(header + 68)) {
         at += CHUNK_HEADER;
         for (int i = 0; i < SECTIONS; i++) {
@@ -491,13 +583,13 @@ int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct bu
     int r;
 
     if (len > s->meta.bytes || off > s->meta.bytes - len)
-        return bad(s, "a directory points outside the segment", e);
+        return segment_bad(s, "a directory points outside the segment", e);
     p = buf_reserve(out, len + 1u);
     if (!p)
         return -ENOMEM;
-    r = read_at(s, p, len, (off_t) off);
+    r = segment_read_at(s, p, len, off, e);
     if (r < 0)
-        return err_set(e, r, "cannot read segment %llu: %m", (unsigned long long) s->meta.number);
+        return r;
     out->n += len;
     return 0;
 }
@@ -513,115 +605,4 @@ int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, 
     return r == -EBADMSG ? err_prefix(e, r, "segment %llu at %llu: ", (unsigned long long) s->meta.number,
                                       (unsigned long long) off)
                          : r;
-}
-
-/* --- checking --- */
-
-static int check_group(struct segment *s, const struct segment_group *g, void (*fn)(void *, const char *), void *ctx)
-{
-    struct arena a;
-    int found = 0;
-
-    arena_init(&a, 0);
-    for (int level = 0; level < SEGMENT_LEVELS; level++) {
-        struct directory dir;
-        struct err e = {0};
-
-        if (segment_directory(s, g, level, &a, &dir, &e) < 0) {
-            fn(ctx, e.message);
-            found++;
-            continue;
-        }
-        for (uint32_t i = 0; i < dir.n; i++) {
-            const struct dir_entry *d = dir.v;
-            struct chunk_profiles p;
-            struct chunk c;
-            int r;
-
-            if (i && d[i].off == d[i - 1].off)
-                continue;
-            r = segment_chunk(s, d[i].off, d[i].len, ~0u, &c, &e);
-            if (r == 0 && c.raw[SEC_PROFILES]) {
-                r = chunk_decode_profiles(&c, &a, &p);
-                if (r == 0)
-                    r = chunk_decode_rows(&c, &a, &p, &(struct chunk_wanted){.plain = true});
-                if (r < 0)
-                    err_set(&e, r, "segment %llu at %llu: a chunk's columns are damaged",
-                            (unsigned long long) s->meta.number, (unsigned long long) d[i].off);
-            }
-            if (r == 0)
-                chunk_done(&c);
-            if (r < 0) {
-                fn(ctx, err_message(&e, r));
-                found++;
-            }
-        }
-    }
-    arena_done(&a);
-    return found;
-}
-
-static bool index_is_sound(const struct segment_footer *f, uint32_t block, const struct buf *raw)
-{
-    struct trace_block b;
-    uint32_t chunk;
-    int r, more = 0;
-
-    trace_block_init(&b, raw->p, raw->n, f->trace_first[block]);
-    while ((r = trace_block_next(&b)) > 0 && more >= 0 && b.number < f->n_traces)
-        while ((more = trace_block_chunk(&b, f->n_linked, &chunk)) > 0)
-            ;
-    return r == 0 && more == 0;
-}
-
-static int check_traces(struct segment *s, const struct segment_footer *f, void (*fn)(void *, const char *), void *ctx)
-{
-    _cleanup_(buf_done) struct buf raw = BUF_INIT;
-    int found = 0;
-
-    for (uint32_t i = 0; i < (f->n_traces + TRACE_BLOCK - 1) / TRACE_BLOCK; i++) {
-        struct err e = {0};
-        int r;
-
-        buf_reset(&raw);
-        r = segment_read_block(s, &f->trace_ids[i], "its traces are damaged", &raw, &e);
-        buf_reset(&raw);
-        if (r == 0)
-            r = segment_read_block(s, &f->trace_index[i], "its trace index is damaged", &raw, &e);
-        if (r == 0 && !index_is_sound(f, i, &raw))
-            r = bad(s, "its trace index is damaged", &e);
-        if (r < 0) {
-            fn(ctx, err_message(&e, r));
-            found++;
-        }
-    }
-    return found;
-}
-
-int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx)
-{
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
-    const struct segment_footer *f;
-    const struct blobs *b;
-    struct err e = {0};
-    int found = 0;
-    char magic[8];
-
-    if (read_at(s, magic, sizeof magic, 0) < 0 || memcmp(magic, "WICKSEG1", 8) != 0) {
-        bad(s, "its header is damaged", &e);
-        fn(ctx, e.message);
-        found++;
-    }
-    if (segment_footer(s, &f, &e) < 0) {
-        fn(ctx, e.message);
-        return found + 1;
-    }
-    if (segment_blobs(s, &b, &e) < 0) {
-        fn(ctx, e.message);
-        found++;
-    }
-    found += check_traces(s, f, fn, ctx);
-    for (uint32_t i = 0; i < f->n_groups; i++)
-        found += check_group(s, &f->groups[i], fn, ctx);
-    return found;
 }

@@ -282,6 +282,7 @@ int segment_find_trace(struct segment *s, const uint8_t id[16], uint32_t *ret_nu
 int segment_trace_ids(struct segment *s, struct arena *a, const unsigned char **ret, uint32_t *ret_n, struct err *e)
 {
     const struct segment_footer *f;
+    const struct segment_block *last;
     unsigned char *ids;
     int r = segment_footer(s, &f, e);
 
@@ -292,6 +293,11 @@ int segment_trace_ids(struct segment *s, struct arena *a, const unsigned char **
     ids = arena_alloc(a, (size_t) f->n_traces * 16);
     if (!ids)
         return -ENOMEM;
+    last = &f->trace_ids[(f->n_traces - 1) / TRACE_BLOCK]; /* they lie one after the other */
+    if (last->off >= f->trace_ids[0].off)
+        r = segment_prefetch(
+            s, &(struct segment_range){f->trace_ids[0].off, (uint32_t) (last->off + last->len - f->trace_ids[0].off)},
+            1, e);
     for (uint32_t i = 0; r == 0 && i < f->n_traces; i += TRACE_BLOCK) {
         _cleanup_(buf_done) struct buf raw = BUF_INIT;
         size_t n = MIN(f->n_traces - i, (uint32_t) TRACE_BLOCK) * 16;

@@ -165,6 +165,11 @@ static int add_window(struct gather *x, struct segment *s, int level, const stru
     for (uint32_t i = 0; r == 0 && i < n; i++) {
         if (every && all != UINT32_MAX ? i != all : !is_meant(x, s, level, &d[i], column))
             continue;
+        if (x->plan) {
+            r = scan_plan_add(x->plan, d[i].off, d[i].head);
+            any = true;
+            continue;
+        }
         if (d[i].off != off) {
             chunk_done(&c);
             off = d[i].off;
@@ -237,7 +242,7 @@ static int add_part(struct gather *x, struct segment *s, const struct dir_entry 
     int r = 0;
 
     if (!s->meta.has_detail) { /* only five-minute sums are left: a window counts where it starts */
-        x->scan.notes->coarse = true;
+        x->scan.notes->coarse |= !x->plan;
         if (d[0].window < x->scan.q->columns[column].from || d[0].window >= x->scan.q->columns[column].to)
             return 0;
         return MIN(add_window(x, s, 0, d, n, column), 0);
@@ -245,6 +250,10 @@ static int add_part(struct gather *x, struct segment *s, const struct dir_entry 
     for (uint32_t i = 0; r == 0 && i < n; i++)
         if (is_meant(x, s, 0, &d[i], column) && d[i].off != last) {
             last = d[i].off;
+            if (x->plan) {
+                r = scan_plan_add(x->plan, d[i].off, d[i].len);
+                continue;
+            }
             if (!x->gauge && !x->few && !x->scan.q->has_profile) {
                 r = add_chunk_sums(x, s, d[i].off, d[i].len, column);
                 continue;
@@ -329,14 +338,11 @@ static int add_group(struct gather *x, struct segment *s, const struct segment_g
     return MIN(r, 0);
 }
 
-static int add_segment(struct gather *x, struct segment *s)
+/* Adds, or notes with x->plan, what the segment has of the service. */
+static int add_groups(struct gather *x, struct segment *s, const struct segment_footer *f)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
-    const struct segment_footer *f;
-    int r = segment_footer(s, &f, x->scan.e);
+    int r = 0;
 
-    if (r < 0)
-        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
         if (f->groups[i].service != x->service)
             continue;
@@ -345,6 +351,26 @@ static int add_segment(struct gather *x, struct segment *s)
                 r = add_group(x, s, &f->groups[i], c);
     }
     return r;
+}
+
+static int add_segment(struct gather *x, struct segment *s)
+{
+    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    const struct segment_footer *f;
+    struct scan_plan plan = {0};
+    int r = segment_footer(s, &f, x->scan.e);
+
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    if (s->stub) { /* first only look what will be needed, and read all of that at once */
+        x->plan = &plan;
+        r = add_groups(x, s, f);
+        x->plan = NULL;
+        if (r == 0)
+            r = scan_plan_run(&x->scan, &plan, s);
+        scan_plan_done(&plan);
+    }
+    return r < 0 ? r : add_groups(x, s, f);
 }
 
 /* --- a service --- */

@@ -23,6 +23,7 @@ struct gather {
     uint32_t n_parts;      /* upper bound of the services in the answer */
     /* private to gather.c */
     bool gauge, any;
+    struct scan_plan *plan; /* not NULL: nothing is added, only what would be read is noted */
     size_t most; /* approximate bytes that a service took */
     size_t cap_acc[2], cap_touched;
     struct gauge_instance *instances;

@@ -407,6 +407,8 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
         if (r < 0)
             r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
     }
+    if (r == 0 && x->sq->function.n) /* else the sums are in the directory, except where a step begins within a chunk */
+        r = scan_expect(&x->scan, &(struct scan_expect){s, sym, &dir, false});
     for (uint32_t i = 0, j; r == 0 && i < dir.n; i = j) {
         for (j = i + 1; j < dir.n && dir.v[j].off == dir.v[i].off;)
             j++;

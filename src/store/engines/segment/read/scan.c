@@ -9,6 +9,8 @@
 #include "base/mem.h"
 #include "store/store_spans.h"
 
+enum { READ_AHEAD = 16 << 20 }; /* bytes of a segment in the object store */
+
 static int add_symbols(struct scan *s, struct symbols *x)
 {
     struct scan_symbols *v;
@@ -297,27 +299,55 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan
     return r;
 }
 
-struct chunk_list {
-    struct {
-        uint64_t off;
-        uint32_t len;
-    } * v;
-    size_t cap;
-    uint32_t n;
-};
+/* --- what will be read --- */
+
+int scan_plan_add(struct scan_plan *p, uint64_t off, uint32_t len)
+{
+    return array_push(p->v, p->n, p->cap, UINT32_MAX, (struct segment_range){off, len}) < 0 ? -ENOMEM : 0;
+}
+
+int scan_plan_run(struct scan *s, struct scan_plan *p, struct segment *segment)
+{
+    int r = segment_prefetch(segment, p->v, p->n, s->e);
+
+    p->n = 0;
+    return r < 0 ? scan_damage(s, r, err_message(s->e, r)) : 0;
+}
+
+void scan_plan_done(struct scan_plan *p)
+{
+    mem_free(p->v);
+    *p = (struct scan_plan){0};
+}
+
+int scan_expect(struct scan *s, const struct scan_expect *x)
+{
+    struct scan_plan plan = {0};
+    int r = 0;
+
+    for (uint32_t i = 0; x->segment->stub && r == 0 && i < x->dir->n; i++) {
+        const struct dir_entry *d = &x->dir->v[i];
+
+        if (d->e.series < x->sym->n_series && x->sym->bits[d->e.series] &&
+            in_columns(s, d->e.min_time, d->e.max_time) && (!i || d->off != d[-1].off || !plan.n))
+            r = scan_plan_add(&plan, d->off, x->whole ? d->len : d->head);
+    }
+    if (r == 0)
+        r = scan_plan_run(s, &plan, x->segment);
+    scan_plan_done(&plan);
+    return r;
+}
+
+/* --- chunks with rows --- */
 
 static int add_chunk(void *ctx, uint64_t off, uint32_t len)
 {
-    struct chunk_list *l = ctx;
+    struct scan_plan *l = ctx;
 
     for (uint32_t i = l->n; i-- > 0 && i + 8 > l->n;)
         if (l->v[i].off == off)
             return 0;
-    if (array_reserve(l->v, l->cap, (size_t) l->n + 1, UINT32_MAX) < 0)
-        return -ENOMEM;
-    l->v[l->n].off = off;
-    l->v[l->n++].len = len;
-    return 0;
+    return scan_plan_add(l, off, len);
 }
 
 static int chunk_cmp(const void *a, const void *b)
@@ -328,7 +358,7 @@ static int chunk_cmp(const void *a, const void *b)
 }
 
 /* Lists the chunks of a segment that may contain selected data, each once; for a trace, without their detail. */
-static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct segment *segment, struct chunk_list *l)
+static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct segment *segment, struct scan_plan *l)
 {
     const struct segment_footer *f;
     struct arena a;
@@ -355,11 +385,29 @@ static int list_chunks(struct scan *s, const struct scan_symbols *sym, struct se
     return r;
 }
 
+/* Reads the next chunks of a segment in the object store together. Returns the number of the first that was not read. */
+static uint32_t read_ahead(struct scan *s, struct segment *segment, const struct scan_plan *l, uint32_t from, int *ret)
+{
+    uint64_t bytes = 0;
+    uint32_t n = from;
+
+    if (!segment->stub)
+        return UINT32_MAX;
+    do
+        bytes += l->v[n++].len;
+    while (n < l->n && bytes + l->v[n].len <= READ_AHEAD);
+    *ret = segment_prefetch(segment, l->v + from, n - from, s->e);
+    if (*ret < 0)
+        *ret = scan_damage(s, *ret, err_message(s->e, *ret));
+    return n;
+}
+
 static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct segment *segment, bool with_rows,
                         scan_fn fn, void *ctx)
 {
     _cleanup_(segment_releasep) struct segment *used = segment_use(segment);
-    struct chunk_list l = {0};
+    struct scan_plan l = {0};
+    uint32_t ahead = 0;
     int r = list_chunks(s, sym, segment, &l);
 
     arena_init(&s->traces.arena, 0);
@@ -372,6 +420,11 @@ static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct s
     for (uint32_t i = 0; r == 0 && i < l.n; i++) {
         if (i && l.v[i].off == l.v[i - 1].off)
             continue;
+        if (i >= ahead) {
+            ahead = read_ahead(s, segment, &l, i, &r);
+            if (r < 0)
+                break;
+        }
         r = scan_cancelled(s)
                 ? -ECANCELED
                 : scan_chunk(s, sym, &(struct scan_part){segment, l.v[i].off, l.v[i].len, UINT32_MAX, with_rows}, fn,

@@ -107,4 +107,24 @@ struct scan_part {
 /* Scans the profiles of one chunk. */
 int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan_part *part, scan_fn fn, void *ctx);
 
+/* Ranges that a query is going to read of a segment in the object store, so that it is read with few requests. */
+struct scan_plan {
+    struct segment_range *v;
+    size_t cap;
+    uint32_t n;
+};
+int scan_plan_add(struct scan_plan *p, uint64_t off, uint32_t len);
+/* Reads the ranges into the cache and empties the plan. */
+int scan_plan_run(struct scan *s, struct scan_plan *p, struct segment *segment);
+void scan_plan_done(struct scan_plan *p);
+/* The same for a group whose chunks are read one after the other: the entries of its directory from..to (of time) that
+ * contain selected series. whole: whole chunks, else only their totals. */
+struct scan_expect {
+    struct segment *segment;
+    const struct scan_symbols *sym;
+    const struct directory *dir;
+    bool whole;
+};
+int scan_expect(struct scan *s, const struct scan_expect *x);
+
 #endif

@@ -268,6 +268,8 @@ static int add_group(struct cubing *x, const struct scan_symbols *sym, struct se
         r = scan_damage(&x->scan, r, err_message(x->scan.e, r));
         dir.n = 0;
     }
+    if (r == 0)
+        r = scan_expect(&x->scan, &(struct scan_expect){s, sym, &dir, x->cq->by_resource || x->scan.needs_detail[0]});
     for (uint32_t i = 0, j; r == 0 && i < dir.n; i = j) {
         for (j = i + 1; j < dir.n && dir.v[j].off == dir.v[i].off;)
             j++;

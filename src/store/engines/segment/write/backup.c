@@ -105,7 +105,10 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
         if (m->tenant != t->number)
             continue;
         segment_name(name, sizeof name, m->number);
-        r = file_copy((struct file_place){t->seg_dir, name}, (struct file_place){seg, name}, m->bytes, false, e);
+        if (atomic_load(&snap->segments[i].segment->is_cold)) /* the copy does not depend on the object store */
+            r = engine_fetch_file(g, snap->segments[i].segment, seg, name, e);
+        else
+            r = file_copy((struct file_place){t->seg_dir, name}, (struct file_place){seg, name}, m->bytes, false, e);
         if (r == 0)
             r = engine_flush_sealed(g, e); /* a long copy must not block incoming data */
         if (r == 0)

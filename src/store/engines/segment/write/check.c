@@ -34,8 +34,53 @@ static void check_segment(struct checking *k, struct segment *s)
     const struct segment_meta *m = &s->meta;
 
     segment_check(s, on_damage, k);
-    tell(k, false, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes", (unsigned long long) m->number,
-         m->level, (unsigned long long) m->profiles, (unsigned long long) m->rows, (unsigned long long) m->bytes);
+    tell(k, false, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes%s", (unsigned long long) m->number,
+         m->level, (unsigned long long) m->profiles, (unsigned long long) m->rows, (unsigned long long) m->bytes,
+         atomic_load(&s->is_cold) ? ", in the object store" : "");
+}
+
+/* --- objects --- */
+
+struct object_check {
+    struct checking *k;
+    const struct snapshot *snap;
+    const char *prefix; /* of the store's objects */
+};
+
+static int tell_object(void *ctx, const char *path, uint64_t size)
+{
+    struct object_check *c = ctx;
+    struct str rest = str_from(path + MIN(strlen(path), strlen(c->prefix))), name = rest;
+    uint64_t number = 0;
+    bool used = false;
+
+    str_cut(&name, '/'); /* the tenant */
+    if (str_ends(name, STR(".seg")) && str_to_u64(str_slice(name, 0, name.n - 4), 10, &number) == 0)
+        for (uint32_t i = 0; i < c->snap->n_segments; i++)
+            used |= c->snap->segments[i].segment->meta.number == number;
+    tell(c->k, false, "object %s: %llu bytes%s", path, (unsigned long long) size,
+         used ? "" : ", of no segment; it is deleted if its segment was removed");
+    return 0;
+}
+
+static void check_objects(struct engine *g, struct checking *k, const struct snapshot *snap)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT;
+    struct object_check c = {k, snap, NULL};
+    struct err e = {0};
+    char name[40];
+
+    if (!g->cold)
+        return;
+    if (!g->cold->objects) {
+        tell(k, true, "%s", g->cold->problem);
+        return;
+    }
+    snprintf(name, sizeof name, "%s/", g->cold->id);
+    objects_path(g->cold->objects, name, &path);
+    c.prefix = buf_cstr(&path);
+    if (!c.prefix || objects_list(g->cold->objects, c.prefix, tell_object, &c, &e) < 0)
+        tell(k, true, "%s", c.prefix ? e.message : "out of memory");
 }
 
 /* --- logs --- */
@@ -120,5 +165,6 @@ int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
     pthread_mutex_unlock(&g->flush_lock);
     for (uint32_t i = 0; i < snap->n_segments; i++)
         check_segment(&k, snap->segments[i].segment);
+    check_objects(g, &k, snap);
     return 0;
 }

@@ -426,6 +426,12 @@ int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewri
     struct rewriting x = {.g = g, .w = w};
     int r = removed ? 0 : -ENOMEM;
 
+    for (uint32_t i = 0; r == 0 && i < w->n; i++) /* it is read as a whole, so from disk */
+        r = engine_thaw(g, w->inputs[i], e);
+    if (r < 0) {
+        mem_free(removed);
+        return r;
+    }
     arena_init(&x.arena, 0);
     x.snap = snapshot_get(g);
     for (uint32_t i = 0; i < w->n; i++)
@@ -506,6 +512,10 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, const s
     if (!lower || (!c->due && lower < HOUR_SEGMENTS_MAX))
         return 0;
     r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
+    if (r == -EREMOTEIO) { /* an input is in the object store, which cannot be reached: later */
+        engine_cold_problem(g, err_message(e, r));
+        return 0;
+    }
     return r < 0 && r != -EBADMSG ? r : 1; /* an unreadable input is skipped next time */
 }
 

@@ -148,8 +148,10 @@ int engine_purge(struct engine *g, struct err *e)
 
         if (is_hit(g, snap, s, e, &r))
             r = engine_rewrite(g, engine_tenant_number(g, s->segment->meta.tenant), &w, e);
-        unreadable |= r == -EBADMSG;
-        r = r == -EBADMSG ? 0 : r;
+        if (r == -EREMOTEIO) /* the object store cannot be reached: later */
+            engine_cold_problem(g, err_message(e, r));
+        unreadable |= r == -EBADMSG || r == -EREMOTEIO;
+        r = r == -EBADMSG || r == -EREMOTEIO ? 0 : r;
     }
     if (r == 0)
         engine_bound_lost(g);                            /* while the deletions are still known */

@@ -101,6 +101,29 @@ int recovery_list(const struct engine *g, int dir, const char *suffix, struct nu
     return r;
 }
 
+int recovery_list_kept(int dir, const char *suffix, struct numbers *ret)
+{
+    struct listing l = {.dir = dir, .suffix = suffix, .ret = ret};
+    int r = dir < 0 ? 0 : each_name(dir, ".", list_name, &l);
+
+    numbers_sort(ret);
+    return r;
+}
+
+int recovery_segments(const struct engine *g, int dir, struct numbers *ret)
+{
+    uint32_t n = 0;
+    int r = recovery_list(g, dir, ".seg", ret);
+
+    if (r == 0)
+        r = recovery_list_kept(dir, ".cold", ret);
+    for (uint32_t i = 0; i < ret->n; i++)
+        if (!i || ret->v[i] != ret->v[i - 1])
+            ret->v[n++] = ret->v[i];
+    ret->n = n;
+    return r;
+}
+
 static int list_tenant(void *ctx, const char *name)
 {
     struct listing *l = ctx;
@@ -156,6 +179,9 @@ static bool has_segment(int seg_dir, uint64_t number)
     char name[64];
 
     segment_name(name, sizeof name, number);
+    if (faccessat(seg_dir, name, F_OK, 0) == 0)
+        return true;
+    segment_cold_name(name, sizeof name, number);
     return faccessat(seg_dir, name, F_OK, 0) == 0;
 }
 
@@ -226,7 +252,7 @@ static int each_unlisted(struct engine *g, const struct recovery_known *k,
 
         snprintf(path, sizeof path, "%u/seg", (unsigned) tenants.v[t]);
         dir = fd_open(g->dir_fd, path, O_RDONLY | O_DIRECTORY, 0);
-        r = dir < 0 ? dir : recovery_list(g, dir, ".seg", &files);
+        r = dir < 0 ? dir : recovery_segments(g, dir, &files);
         for (uint32_t i = 0; r == 0 && i < files.n; i++) {
             enum unlisted why;
 
@@ -277,14 +303,15 @@ static int clear_one(void *ctx, uint32_t tenant, int seg_dir, uint64_t number, e
     switch (why) {
     case UNLISTED_DEAD:
         if (!c->log_damaged)
-            return fd_unlink(seg_dir, name), 0; /* on failure, removed at the next opening */
+            return segment_discard(seg_dir, number), 0; /* on failure, removed at the next opening */
         return lost_put(c->g, tenant, seg_dir, number);
     case UNLISTED_NEWER:
         engine_tell(c->g, "tenant %u: segment '%s' was written by a later version of wick; it is ignored and kept",
                     tenant, name);
         return 0;
     default:
-        engine_damagef(c->g, "tenant %u: segment '%s' is not in the catalogue and was moved to lost/", tenant, name);
+        engine_damagef(c->g, "tenant %u: segment '%s' is not in the catalogue and %s", tenant, name,
+                       faccessat(seg_dir, name, F_OK, 0) == 0 ? "was moved to lost/" : "is kept in the object store");
         return lost_put(c->g, tenant, seg_dir, number);
     }
 }
@@ -331,6 +358,8 @@ int lost_put(struct engine *g, uint32_t tenant, int seg_dir, uint64_t number)
     snprintf(to, sizeof to, "lost/%u-%s", tenant, from);
     if (r == 0)
         r = fd_rename(seg_dir, from, g->dir_fd, to);
+    if (r == -ENOENT) /* it is in the object store, and stays there */
+        r = 0;
     return fd_is_full(r) ? 0 : r; /* it stays there unlisted until there is space */
 }
 

@@ -110,7 +110,7 @@ static int rebuild_tenant(struct rebuilding *b, uint32_t number, struct err *e)
     if (r == 0)
         r = catalog_add_tenant(g->catalog, number, name, e);
     if (r == 0)
-        r = recovery_list(b->g, t->seg_dir, ".seg", &seg);
+        r = recovery_segments(b->g, t->seg_dir, &seg);
     for (uint32_t i = 0; r == 0 && i < seg.n; i++)
         r = look_at_segment(b, t, seg.v[i]);
     if (r == 0)

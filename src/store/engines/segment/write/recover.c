@@ -79,6 +79,7 @@ static int load_segment(void *ctx, const struct segment_meta *m)
     if (s->meta.bytes != m->bytes)
         engine_damagef(l->g, "segment %llu: its size differs from the catalogue", (unsigned long long) m->number);
     s->meta = *m;
+    segment_set_cold(s, l->g->cold);
     l->segments[l->n] = s;
     l->symbols[l->n++] = k->symbols;
     return 0;

@@ -19,6 +19,10 @@ void numbers_done(struct numbers *n);
 /* Numbers of the files NUMBER + suffix in dir, sorted. Incomplete files (.tmp) are removed, unless the store is
  * read-only. A negative dir counts as empty. */
 int recovery_list(const struct engine *g, int dir, const char *suffix, struct numbers *ret);
+/* The same, and nothing is removed. */
+int recovery_list_kept(int dir, const char *suffix, struct numbers *ret);
+/* Numbers of the segments in dir, sorted, each once: of complete files, and of those in the object store. */
+int recovery_segments(const struct engine *g, int dir, struct numbers *ret);
 /* Numbers of all tenants that have a directory of segments, sorted, whether or not they are in the catalogue. */
 int recovery_tenants(struct engine *g, struct numbers *ret);
 

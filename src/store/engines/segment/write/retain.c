@@ -38,6 +38,12 @@ static int age_cmp(const void *a, const void *b)
     return x->t1 < y->t1 ? -1 : x->t1 > y->t1;
 }
 
+/* Segments in the object store do not count against the limit of size. */
+static uint64_t local_bytes(const struct segment *s)
+{
+    return atomic_load(&s->is_cold) ? 0 : s->meta.bytes;
+}
+
 static int retain_age_and_size(struct engine *g, int64_t now, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
@@ -48,16 +54,16 @@ static int retain_age_and_size(struct engine *g, int64_t now, struct err *e)
 
     for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
         order[i] = snap->segments[i];
-        bytes += snap->segments[i].segment->meta.bytes;
+        bytes += local_bytes(snap->segments[i].segment);
     }
     if (r == 0)
         qsort(order, snap->n_segments, sizeof *order, age_cmp);
     for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
         const struct segment_meta *m = &order[i].segment->meta;
 
-        if (!(keep >= 0 && m->t1 < now - keep) && bytes <= limit)
+        if (!(keep >= 0 && m->t1 < now - keep) && (bytes <= limit || !local_bytes(order[i].segment)))
             continue;
-        bytes -= m->bytes;
+        bytes -= local_bytes(order[i].segment);
         r = drop_segment(g, order[i].segment, e);
     }
     mem_free(order);
@@ -101,6 +107,15 @@ static int has_victims(struct snapshot_segment *s, const struct rewrite *w, stru
     return r;
 }
 
+/* Whether a rewrite failed in a way that leaves the segment as it is: it is unreadable, or it is in the object store, which
+ * cannot be reached at present. */
+static bool stays(struct engine *g, int r, const struct err *e)
+{
+    if (r == -EREMOTEIO)
+        engine_cold_problem(g, err_message(e, r));
+    return r == -EBADMSG || r == -EREMOTEIO;
+}
+
 static int retain_services(struct engine *g, struct rewrite *w, struct err *e)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
@@ -119,7 +134,7 @@ static int retain_services(struct engine *g, struct rewrite *w, struct err *e)
         w->symbols = snap->segments[i].symbols;
         w->level = snap->segments[i].segment->meta.level;
         r = engine_rewrite(g, engine_tenant_number(g, snap->segments[i].segment->meta.tenant), w, e);
-        r = r == -EBADMSG ? 0 : r; /* unreadable: it stays */
+        r = stays(g, r, e) ? 0 : r;
     }
     return MIN(r, 0);
 }
@@ -149,7 +164,7 @@ static int retain_detail(struct engine *g, int64_t now, struct err *e)
 
         if (m->has_detail && m->t1 < now - keep && !is_concerned(snap, m)) /* sums are not cut as precisely as rows */
             r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
-        r = r == -EBADMSG ? 0 : r; /* unreadable: it stays */
+        r = stays(g, r, e) ? 0 : r;
     }
     return r;
 }
@@ -234,6 +249,8 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
     engine_save_clock(g, false);
     catalog_checkpoint(g->catalog);
     pthread_mutex_unlock(&g->flush_lock);
+    if (r == 0 && g->config.manual) /* otherwise a thread of its own does it */
+        r = engine_cool(g, e);
     return r;
 }
 

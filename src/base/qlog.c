@@ -4,7 +4,7 @@
  * records. The mutex protects the list of segments and their committed sizes; the only writer does the file I/O of
  * appends without holding it.
  */
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +19,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
-#include "pipeline/delivery/qlog_scan.h"
+#include "base/qlog_scan.h"
 
 #define FILE_MAGIC "WICKQLG1"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds whole records in a segment of the queue's log, also after damaged bytes. Part of qlog; the format is in
  * qlog.h. */
-#ifndef PIPELINE_QLOG_SCAN_H
-#define PIPELINE_QLOG_SCAN_H
+#ifndef BASE_QLOG_SCAN_H
+#define BASE_QLOG_SCAN_H
 
 #include <stdbool.h>
 

@@ -27,8 +27,8 @@
  * record; seqs have no gaps, so the number of lost records is known. All damage is reported through on_damage, and the
  * damaged segment is moved to lost/ (which keeps the newest 16) instead of being removed.
  */
-#ifndef PIPELINE_QLOG_H
-#define PIPELINE_QLOG_H
+#ifndef BASE_QLOG_H
+#define BASE_QLOG_H
 
 #include <stdbool.h>
 

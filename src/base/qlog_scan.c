@@ -5,14 +5,14 @@
  * as one only if they contain a plausible seq. The work of a search is bounded by a multiple of the segment's size,
  * whatever its contents are.
  */
-#include "pipeline/delivery/qlog_scan.h"
+#include "base/qlog_scan.h"
 
 #include <errno.h>
 
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/hash.h"
-#include "pipeline/delivery/qlog.h"
+#include "base/qlog.h"
 
 #define MAGIC 0x31525157u /* "WQR1" */
 

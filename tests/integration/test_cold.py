@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Segments in an object store (store.cold): what is refused without a server, and, slow, everything with a real one (MinIO). The
+unit test test_store_cold.c injects the failures that a real server does not have."""
+import os
+import subprocess
+import time
+
+import minio_peer
+import pytest
+from wick_tools import SHOP, WICK, Server, free_port, log_of, request, token_of, tokens_of, wait_for
+
+slow = pytest.mark.slow
+DAY = 86400 * 10**9
+
+
+def check(tmp_path, *sets, **env):
+    p = subprocess.run([WICK, "serve", "--check", *[f"--set={s}" for s in sets]], capture_output=True, text=True, timeout=60,
+                       env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path), **env})
+    return p.returncode, p.stdout + p.stderr
+
+
+def test_refused_by_check_and_by_start(tmp_path):
+    """--check refuses what the start refuses, with the same message."""
+    tls = tmp_path / "no-such.pem"
+    for sets, words in [
+            (["store.dir=clickhouse://u:pa55word@127.0.0.1:1/wick"], "must not contain a password"),
+            (["store.dir=clickhouse://u@127.0.0.1:1/wick?quorum=x"], "quorum must be a number"),
+            (["store.cold=s3://AKID:pa55word@bucket/p"], "must not contain keys"),
+            (["store.cold=s3://bucket/p?speed=fast"], "unknown option"),
+            (["store.cold=/some/directory"], "is not a location of objects"),
+            (["store.cold=s3://bucket", "store.dir=memory"], "only possible with a store in a directory"),
+            (["store.engine=rocks"], "is not segment or memory"),
+            (["store.timestamps=seconds"], "is not ns, us, ms or off"),
+            (["listen.http=0.0.0.0:4040"], "is not a loopback address"),
+            ([f"listen.tls.cert_file={tls}", f"listen.tls.key_file={tls}"], "no-such.pem")]:
+        code, said = check(tmp_path, *sets)
+        assert code != 0 and words in said, (sets, said)
+        p = subprocess.run([WICK, "serve", "--no-agent", "--http", "127.0.0.1:0", *[f"--set={s}" for s in sets]]
+                           if "listen.http" not in sets[0] else
+                           [WICK, "serve", "--no-agent", *[f"--set={s}" for s in sets]],
+                           capture_output=True, text=True, timeout=60,
+                           env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
+        assert p.returncode != 0 and words in p.stdout + p.stderr, (sets, p.stderr)
+        assert "pa55word" not in said + p.stdout + p.stderr
+    assert check(tmp_path, "store.cold=s3://bucket/p?endpoint=http://127.0.0.1:1")[0] == 0
+    assert check(tmp_path, "store.dir=clickhouse://u@127.0.0.1:1/wick")[0] == 0
+
+
+@pytest.fixture
+def minio(tmp_path):
+    if not minio_peer.program():
+        pytest.skip("minio cannot be built here")
+    (tmp_path / "objects").mkdir()
+    with minio_peer.Minio(tmp_path / "objects", free_port()) as m:
+        yield m
+
+
+def metric(s, name):
+    for line in s.get("/metrics", s.root)[1].decode().splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[1])
+    return None
+
+
+def total(s, token, start, stop):
+    return s.json(f"/api/v1/top?query=cpu&from={start}&to={stop}", token=token)["total"]
+
+
+@slow
+def test_minio(tmp_path, minio):
+    """Two tenants; data of three days ago moves to the objects, is answered from there, survives MinIO being away, a restart with
+    other credentials, and is deleted by retention."""
+    d = tmp_path / "wick"
+    d.mkdir(mode=0o755)
+    tokens = tokens_of(d)
+    now = time.time_ns()
+    midnight = now // DAY * DAY - 3 * DAY
+    s = Server(d, f"--set=store.cold={minio.place()}", **minio.env())
+    s.root = token_of(s, "admin")
+    try:
+        for i in range(0, 24 * 12):
+            for t in tokens:
+                assert s.send(request(SHOP, start=midnight + i * 300 * 10**9), t)[0] == 200
+        assert s.send(request(SHOP, start=now - 60 * 10**9), tokens[0])[0] == 200
+        want = total(s, tokens[0], midnight, midnight + DAY)
+        assert want == 42 * 24 * 12
+        s.stop()  # flushes
+        s.start()
+        wait_for(lambda: metric(s, "wick_store_cold_segments") == 2, 180, "two segments are moved")
+        assert len(minio.objects()) == 2
+        assert len(list((d / "store").glob("*/seg/*.cold"))) == 2
+        s.stop()
+        s.start()
+        for t in tokens:  # one service over a cold day: at most three round trips, at most a second
+            rounds = metric(s, "wick_store_cold_rounds_total")
+            begin = time.monotonic()
+            assert total(s, t, midnight, midnight + DAY) == want
+            took = time.monotonic() - begin
+            assert metric(s, "wick_store_cold_rounds_total") - rounds <= 3
+            assert took < 10, took  # a second on a machine of its own
+            assert total(s, t, midnight + 333 * 10**9, midnight + DAY - 333 * 10**9) == want - 3 * 42
+        p = subprocess.run([WICK, "store", "check", "--store", str(d / "store")], capture_output=True, text=True)
+        assert "in use by another process" in p.stdout + p.stderr
+
+        minio.kill()
+        s.stop()
+        s.start()  # MinIO is away: writing goes on, the recent is answered, the cold has a clear error
+        assert s.send(request(SHOP, start=time.time_ns()), tokens[0])[0] == 200
+        assert total(s, tokens[0], now - 3600 * 10**9, time.time_ns()) == 84
+        status, body = s.get(f"/api/v1/top?query=cpu&from={midnight}&to={midnight + DAY}", token=tokens[0])
+        assert status >= 500 and b"s3://wick/p at http://127.0.0.1" in body, (status, body)
+        minio.start()
+        wait_for(lambda: s.get(f"/api/v1/top?query=cpu&from={midnight}&to={midnight + DAY}", token=tokens[0])[0] == 200)
+        assert total(s, tokens[0], midnight, midnight + DAY) == want
+        s.stop()
+        p = subprocess.run([WICK, "store", "check", "--store", str(d / "store")], capture_output=True, text=True,
+                           env={**os.environ, **minio.env()})
+        assert p.returncode == 0 and p.stdout.count("object /wick/p/") == 2, p.stdout + p.stderr
+        assert p.stdout.count("in the object store") == 2
+        p = subprocess.run([WICK, "store", "check", "--store", str(d / "store")], capture_output=True, text=True,
+                           env={**os.environ, **minio.env(password="wrong-secret")})
+        assert p.returncode != 0 and "SignatureDoesNotMatch" in p.stdout + p.stderr, p.stdout + p.stderr
+
+        s.options = (*s.options, "--set=retention.keep=2d")
+        s.start()
+        wait_for(lambda: not minio.objects(), 180, "retention deletes the objects")
+        assert metric(s, "wick_store_cold_segments") == 0
+        assert metric(s, "wick_store_damaged") == 0
+    finally:
+        s.stop()
+        assert "pa55word" not in log_of(s)
