@@ -75,7 +75,7 @@ static int add_reached(struct serve *s)
 static int reach_all(struct serve *s)
 {
     struct serve_tls *t = &s->config.listen.tls;
-    const char **const paths[] = {&s->token_file, &s->reached_store, &s->config.symbols.dir,
+    const char **const paths[] = {&s->token_file, &s->reached_store, &s->config.symbols.dir, &s->spool_dir,
                                   &t->cert_file,  &t->key_file,      &t->client_ca_file};
     const char *http = s->config.listen.http;
     int r = 0;
@@ -107,6 +107,8 @@ int serve_drop_rights(struct serve *s, struct err *e)
         r = add_dir_of(s, s->token_file, SERVE_DIR_FILE);
     if (serve_store_in_dir(c))
         add_dir(s, s->store_dir, SERVE_DIR_STORE, NULL);
+    else if (strcmp(c->store.ack, "spool") == 0)
+        add_dir(s, s->spool_dir, SERVE_DIR_OTHER, NULL);
     if (c->symbols.dir)
         add_dir(s, c->symbols.dir, SERVE_DIR_OTHER, NULL);
     if (r == 0)

@@ -51,6 +51,7 @@ static int find_dirs(struct serve *s, const char *data_dir)
 
     if (n >= (int) size || snprintf(s->data_dir, sizeof s->data_dir, "%s", data_dir) >= (int) sizeof s->data_dir)
         return -ENAMETOOLONG;
+    s->spool_dir = s->config.store.spool ? s->config.store.spool : arena_printf(&s->paths, "%s/spool", data_dir);
     s->token_file = s->config.auth.tokens;
     if (!s->token_file)
         s->token_file = arena_printf(&s->paths, "%s/tokens", s->data_dir);
@@ -131,6 +132,10 @@ static int store_settings(struct serve *s, struct store_config *ret, const struc
         .read_only = c->role == ROLE_QUERY,
         .async = c->store.async,
         .cold = c->store.cold,
+        .spool = strcmp(c->store.ack, "spool") != 0 ? NULL
+                 : s->spool_dir                     ? s->spool_dir
+                                                    : "spool",
+        .spool_bytes = (uint64_t) c->store.spool_size,
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
         .tell = log_store,
@@ -143,6 +148,8 @@ static int store_settings(struct serve *s, struct store_config *ret, const struc
         return err_set(e, -EINVAL,
                        "store.engine: '%s' is not segment or memory; for ClickHouse, set store.dir to its location",
                        c->store.engine);
+    if (strcmp(c->store.ack, "quorum") != 0 && strcmp(c->store.ack, "spool") != 0)
+        return err_set(e, -EINVAL, "store.ack: '%s' is not quorum or spool", c->store.ack);
     while (i < ARRAY_SIZE(stamps) && strcmp(c->store.timestamps, stamps[i]) != 0)
         i++;
     if (i == ARRAY_SIZE(stamps))

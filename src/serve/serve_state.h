@@ -34,6 +34,7 @@ struct serve {
     struct serve_rights rights;
     size_t memory_limit; /* limits.memory, resolved */
     char data_dir[SERVE_PATH_SIZE], store_dir[SERVE_PATH_SIZE];
+    const char *spool_dir; /* of store.ack: spool */
     const char *token_file, *reached_store; /* the paths by which this process reaches them */
     struct arena paths;
     struct store *store;

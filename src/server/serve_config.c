@@ -41,6 +41,11 @@ static const struct option store_options[] = {
     {"dir", OPT_STRING, STORE(dir), NULL,
      "directory for profiles (default: in the user's data directory), or clickhouse://USER@HOST:PORT/DATABASE"},
     {"engine", OPT_STRING, STORE(engine), "segment", "segment (on disk) or memory (lost when the process exits)"},
+    {"ack", OPT_STRING, STORE(ack), "quorum",
+     "with ClickHouse, when profiles are acknowledged: quorum (once ClickHouse has them) or spool (once they are in a log on "
+     "this machine's disk; they are sent later)"},
+    {"spool", OPT_STRING, STORE(spool), NULL, "directory of that log (default: spool in the user's data directory)"},
+    {"spool_size", OPT_SIZE, STORE(spool_size), "1GiB", "size limit of that log; above it, senders must retry"},
     {"cold", OPT_STRING, STORE(cold), NULL,
      "object store for segments older than a day: s3://BUCKET/PREFIX?endpoint=URL (docs/scale.md)"},
     {"async", OPT_BOOL, STORE(async), "false",

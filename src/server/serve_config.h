@@ -94,6 +94,8 @@ struct serve_config {
         const char *dir;
         const char *engine;
         const char *place; /* not an option: the location, with an engine that is not in a directory */
+        const char *ack, *spool;
+        int64_t spool_size;
         const char *cold;  /* location of an object store, or NULL */
         bool async;
         const char *timestamps;

@@ -38,6 +38,8 @@ int store_check_config(const struct store_ops *ops, const struct store_config *c
 {
     if (c->cold && !ops->takes_cold)
         return err_set(e, -EINVAL, "store.cold is only possible with a store in a directory (engine segment)");
+    if (c->spool && !ops->takes_spool)
+        return err_set(e, -EINVAL, "store.ack: spool is only possible with ClickHouse: store.dir: clickhouse://...");
     return ops->check_config ? ops->check_config(c, e) : 0;
 }
 

@@ -73,6 +73,8 @@ struct store_config {
     bool async;         /* acknowledge once written, before the sync */
     bool read_only;     /* no writer, no threads; a store that another process has open is still refused */
     bool manual;        /* no background work: flush and compact only on request (tests, tools) */
+    const char *spool;     /* acknowledge once it is in this directory, and send it later (engine clickhouse); NULL: no */
+    uint64_t spool_bytes;  /* 0 = 1 GiB; over it, senders must retry */
     const char *cold;   /* object store for segments older than cold_after (engine segment), s3://...; NULL: none */
     int64_t cold_after; /* ns, 0 = 1 d */
     size_t memory;      /* of rows not yet in a segment, 0 = 64 MiB */
@@ -253,6 +255,7 @@ static inline void store_callers_done(struct store_callers *c)
 struct store_ops {
     const char *name, *help;
     bool in_dir;     /* needs store_config.dir, a directory of this machine */
+    bool takes_spool; /* store_config.spool */
     bool takes_cold; /* store_config.cold */
     int (*open)(const struct store_config *c, struct store **ret, struct err *e);
     /* Refuses a configuration that open() would refuse, without opening or connecting to anything. May be NULL. */

@@ -45,9 +45,17 @@ static int click_check_config(const struct store_config *c, struct err *e)
     return r;
 }
 
+/* Whether ClickHouse could not be reached, rather than that it refused something. */
+static bool is_away(int r)
+{
+    return r < 0 && r != -EREMOTEIO && r != -EACCES && r != -EINVAL && r != -EPROTO && r != -EPROTONOSUPPORT &&
+           r != -ENOMEM;
+}
+
 static int click_open(const struct store_config *config, struct store **ret, struct err *e)
 {
     struct click *c = mem_zalloc(sizeof *c);
+    bool ready = true;
     int r;
 
     if (!c)
@@ -61,8 +69,14 @@ static int click_open(const struct store_config *config, struct store **ret, str
         r = click_cache_new(&c->cache);
     if (r == 0)
         r = click_schema_ensure(&c->http, !config->read_only, e);
+    if (is_away(r) && config->spool && !config->read_only) { /* what is sent to this server is kept in the spool */
+        ready = false;
+        r = 0;
+        if (config->tell)
+            config->tell(config->tell_ctx, e ? e->message : "ClickHouse does not answer");
+    }
     if (r == 0 && !config->read_only)
-        r = click_writer_new(c, &c->writer, e);
+        r = click_writer_new(c, ready, &c->writer, e);
     if (r < 0) {
         click_close(&c->store);
         return r;
@@ -189,6 +203,7 @@ static void click_set_retention(struct store *s, const struct store_config *from
 const struct store_ops store_clickhouse = {
     .name = "clickhouse",
     .help = "tables of a ClickHouse server or cluster, which any number of servers share",
+    .takes_spool = true,
     .open = click_open,
     .check_config = click_check_config,
     .migrate = click_migrate,

@@ -33,6 +33,7 @@ void click_block_init(struct click_block *b, const struct store_config *c, const
         click_rows_init(&b->rows[i], i);
     dedup_init(&b->dedup, c->dedup_max ? c->dedup_max : 1000000, c->dedup_window ? c->dedup_window : 86400 * NS_PER_S);
     dedup_init(&b->places, PLACES_MAX, 8 * CLICK_DAY_NS);
+    b->keep_keys = c->spool != NULL;
 }
 
 void click_block_forget(struct click_block *b)
@@ -49,6 +50,9 @@ void click_block_done(struct click_block *b)
     click_block_forget(b);
     dedup_done(&b->dedup);
     dedup_done(&b->places);
+    mem_free(b->keys);
+    b->keys = NULL;
+    b->cap_keys = b->n_keys = 0;
     intake_memo_done(&b->memo);
     cumulative_done(&b->cumulative);
 }
@@ -58,6 +62,7 @@ void click_block_reset(struct click_block *b)
     for (int i = 0; i < CLICK_TABLES; i++)
         click_rows_reset(&b->rows[i]);
     b->profiles = b->samples = b->duplicates = 0;
+    b->n_keys = 0;
 }
 
 /* 1 if the ID is new in the dictionary table, 0 if it is known. */
@@ -407,6 +412,15 @@ struct id128 click_place_key(const char *tenant, struct str type, uint64_t serie
     return dedup_key(time, print_add(id, seq, 7));
 }
 
+static int add_key(struct click_adding *a, uint8_t kind, struct id128 key)
+{
+    struct click_block *k = a->k;
+
+    if (k->keep_keys && array_push(k->keys, k->n_keys, k->cap_keys, 1 << 26, (struct click_key){kind, key, a->now}) < 0)
+        return -ENOMEM;
+    return dedup_add(kind ? &k->places : &k->dedup, key, a->now);
+}
+
 /* The first number that no profile of the same series, header, type and start has. */
 static int find_seq(struct item_rows *x, uint16_t *ret)
 {
@@ -418,7 +432,7 @@ static int find_seq(struct item_rows *x, uint16_t *ret)
         key = click_place_key(a->tenant, x->it->type.name, x->series, x->meta, x->profile->time_ns, seq);
     while (dedup_has(&a->k->places, key) && seq++ < SEQ_MAX);
     *ret = (uint16_t) seq;
-    return dedup_add(&a->k->places, key, a->now);
+    return add_key(a, 1, key);
 }
 
 static void put_profile_row(struct item_rows *x, const struct profile *p)
@@ -481,7 +495,7 @@ static int put_profile(struct click_adding *a, const struct intake_profile *p)
     for (uint32_t i = 0; r >= 0 && i < p->n_items; i++)
         r = put_item(a, p, &a->in.items[p->first_item + i]);
     if (r >= 0 && p->has_key)
-        r = dedup_add(&a->k->dedup, p->key, a->now);
+        r = add_key(a, 0, p->key);
     a->k->profiles++;
     return r < 0 ? r : 0;
 }

@@ -34,6 +34,14 @@ struct click_block {
     const struct intake_limits *limits;
     enum store_timestamps timestamps;
     uint64_t profiles, samples, duplicates; /* of the rows */
+    struct click_key {
+        uint8_t kind; /* 0: dedup, 1: places */
+        struct id128 key;
+        int64_t time;
+    } * keys; /* that were added with these rows; only with keep_keys */
+    size_t cap_keys;
+    uint32_t n_keys;
+    bool keep_keys;
 };
 
 void click_block_init(struct click_block *b, const struct store_config *c, const struct intake_limits *limits);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer of engine `clickhouse`: one thread that inserts what was appended, in groups; see click.h for what is promised.
+ * The writer of engine `clickhouse`: one thread that makes parcels of what was appended, in groups, and another that sends
+ * them (click_insert.c); see click.h for what is promised.
  *
  * The queue is bounded by the memory of its batches. While an insert is being repeated (`away`), append() refuses at
- * once, so that senders keep their data and try again.
+ * once, so that senders keep their data and try again; with a spool, when that is full.
  */
 #include "store/engines/clickhouse/click_writer.h"
 
@@ -15,47 +16,16 @@
 #include "base/mem.h"
 #include "base/thread.h"
 #include "model/batch.h"
-#include "store/engines/clickhouse/click.h"
-#include "store/engines/clickhouse/click_block.h"
+#include "store/engines/clickhouse/click_parcel.h"
+#include "store/engines/clickhouse/click_writer_state.h"
 
 enum {
     GROUP_SAMPLES = 400000, /* of one insert: below the size at which servers split a block */
-    RETRY_MIN_MS = 100,
-    RETRY_MAX_MS = 5000,
     LINGER_MS = 200,        /* at least this long between two small inserts: small parts are expensive for the server */
     LINGER_SAMPLES = 20000, /* more than this are inserted at once */
-    CLOSE_MS = 5000,        /* how long closing tries to store the last group */
 };
 
-struct click_job {
-    struct click_job *next;
-    struct batch *batch;
-    struct ack *ack;
-    size_t size;
-    int64_t received_ns;
-    bool cumulative;
-    struct ack_result result;
-    char tenant[]; /* with a NUL */
-};
-
-struct click_writer {
-    struct click *c;
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    struct click_job *first, **end; /* the queue */
-    size_t bytes, max_bytes;
-    uint64_t samples; /* in the queue */
-    bool stop, away;
-    char problem[240]; /* with away */
-    struct store_stats stats;
-    /* of the thread */
-    struct click_block block;
-    struct buf out;
-    int64_t last_ns, next_retention;
-};
-
-static void pause_ms(int64_t ms)
+void click_pause_ms(int64_t ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * NS_PER_MS};
 
@@ -66,10 +36,12 @@ static void pause_ms(int64_t ms)
 
 static void refuse(struct click_writer *w, struct ack *ack)
 {
-    char message[256];
+    char message[320];
 
     pthread_mutex_lock(&w->lock);
-    snprintf(message, sizeof message, "%s", w->away ? w->problem : "too much is waiting to be written to ClickHouse");
+    snprintf(message, sizeof message, "%s%s",
+             click_spool_is_full(w) ? "the spool is full, and ClickHouse does not accept data: " : "",
+             w->away ? w->problem : "too much is waiting to be written to ClickHouse");
     pthread_mutex_unlock(&w->lock);
     ack_fail(ack, SINK_UNAVAILABLE, 5 * NS_PER_S, "%s", message);
 }
@@ -90,7 +62,7 @@ void click_writer_append(struct click_writer *w, struct batch *b, const struct s
     j->cumulative = ctx->cumulative;
     memcpy(j->tenant, ctx->tenant, n);
     pthread_mutex_lock(&w->lock);
-    full = w->away || (w->bytes && w->bytes + size > w->max_bytes);
+    full = (w->spool ? click_spool_is_full(w) : w->away) || (w->bytes && w->bytes + size > w->max_bytes);
     if (!full) {
         j->batch = batch_ref(b);
         *w->end = j;
@@ -125,7 +97,7 @@ static struct click_job *take_group(struct click_writer *w)
     while (!w->stop && !w->c->config.manual && w->samples < LINGER_SAMPLES &&
            clock_mono() - w->last_ns < LINGER_MS * NS_PER_MS) {
         pthread_mutex_unlock(&w->lock);
-        pause_ms(10);
+        click_pause_ms(10);
         pthread_mutex_lock(&w->lock);
     }
     group = w->first;
@@ -144,8 +116,7 @@ static struct click_job *take_group(struct click_writer *w)
     return group;
 }
 
-/* Completes the acks of a group with its results or, with a message, as failed; they are NULL afterwards. */
-static void complete(struct click_job *group, enum sink_status status, const char *message)
+void click_complete(struct click_job *group, enum sink_status status, const char *message)
 {
     for (struct click_job *j = group; j; j = j->next) {
         struct ack *ack = j->ack;
@@ -160,7 +131,7 @@ static void complete(struct click_job *group, enum sink_status status, const cha
     }
 }
 
-static void free_group(struct click_job *group)
+void click_free_group(struct click_job *group)
 {
     while (group) {
         struct click_job *next = group->next;
@@ -171,53 +142,9 @@ static void free_group(struct click_job *group)
     }
 }
 
-/* --- inserting --- */
+/* --- state --- */
 
-static int insert(struct click_writer *w, struct click_rows *rows, int *ret_code, struct err *e)
-{
-    _cleanup_(buf_done) struct buf sql = BUF_INIT, settings = BUF_INIT;
-    const struct click_url *u = &w->c->http.url;
-    struct click_call call = {0};
-    int r;
-
-    buf_reset(&w->out);
-    r = click_rows_encode(rows, &w->out);
-    buf_printf(&sql, "INSERT INTO %s FORMAT Native", rows->def->name);
-    if (*u->cluster)
-        buf_printf(&settings, "insert_distributed_sync=1&insert_quorum=%u", u->quorum > 1 ? u->quorum : 0);
-    if (r == 0)
-        r = buf_error(&settings) ? buf_error(&settings) : buf_error(&sql);
-    if (r < 0)
-        return err_set(e, r, "out of memory");
-    call.data = buf_str(&w->out);
-    call.settings = buf_cstr(&settings);
-    r = click_send(&w->c->http, buf_str(&sql), &call, NULL, e);
-    *ret_code = call.code;
-    return r;
-}
-
-/* Inserts the tables from *at on. */
-static int insert_all(struct click_writer *w, int *at, int *ret_code, struct err *e)
-{
-    int r = 0;
-
-    for (; *at < CLICK_TABLES; ++*at) {
-        if (w->block.rows[*at].n)
-            r = insert(w, &w->block.rows[*at], ret_code, e);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-/* Whether the server will never accept the block: it cannot be parsed, or a table has other columns. */
-static bool is_final(int r, int code)
-{
-    return r == -EREMOTEIO && ((code >= 6 && code <= 8) || code == 16 || (code >= 26 && code <= 28) || code == 33 ||
-                               code == 53 || code == 62 || code == 117);
-}
-
-static void set_away(struct click_writer *w, const char *problem)
+void click_set_away(struct click_writer *w, const char *problem)
 {
     pthread_mutex_lock(&w->lock);
     if (problem && !w->away && w->c->config.tell)
@@ -227,8 +154,7 @@ static void set_away(struct click_writer *w, const char *problem)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* What waits in the queue is refused as well: it would wait for as long as the cluster is away. */
-static void refuse_queue(struct click_writer *w, const char *problem)
+void click_refuse_queue(struct click_writer *w, const char *problem)
 {
     struct click_job *all;
 
@@ -238,62 +164,11 @@ static void refuse_queue(struct click_writer *w, const char *problem)
     w->end = &w->first;
     w->bytes = w->samples = 0;
     pthread_mutex_unlock(&w->lock);
-    complete(all, SINK_UNAVAILABLE, problem);
-    free_group(all);
+    click_complete(all, SINK_UNAVAILABLE, problem);
+    click_free_group(all);
 }
 
-static bool should_stop(struct click_writer *w, int64_t *since)
-{
-    bool stop;
-
-    pthread_mutex_lock(&w->lock);
-    stop = w->stop;
-    pthread_mutex_unlock(&w->lock);
-    if (!stop)
-        return false;
-    if (!*since)
-        *since = clock_mono();
-    return clock_mono() - *since > CLOSE_MS * NS_PER_MS;
-}
-
-/* Stores the block, however long it takes. */
-static void store_group(struct click_writer *w, struct click_job *group)
-{
-    int at = 0, code = 0, wait = RETRY_MIN_MS;
-    int64_t since = 0;
-    struct err e = {0};
-    int r;
-
-    while ((r = insert_all(w, &at, &code, &e)) < 0) {
-        set_away(w, e.message);
-        if (is_final(r, code)) {
-            complete(group, SINK_INTERNAL, e.message);
-            click_block_forget(&w->block);
-            break;
-        }
-        complete(group, SINK_UNAVAILABLE, e.message);
-        refuse_queue(w, e.message);
-        if (should_stop(w, &since))
-            break;
-        pause_ms(wait);
-        wait = MIN(wait * 2, RETRY_MAX_MS);
-        if (since)
-            wait = RETRY_MIN_MS;
-    }
-    pthread_mutex_lock(&w->lock);
-    if (r == 0) {
-        w->stats.profiles += w->block.profiles;
-        w->stats.samples += w->block.samples;
-        w->stats.duplicates += w->block.duplicates;
-        w->stats.flushes++;
-    }
-    for (struct click_job *j = group; j; j = j->next)
-        w->stats.rejected += j->result.rejected;
-    pthread_mutex_unlock(&w->lock);
-    set_away(w, NULL);
-    if (r == 0)
-        complete(group, SINK_OK, NULL);
-}
+/* --- making parcels --- */
 
 static int make_block(struct click_writer *w, struct click_job *group)
 {
@@ -307,6 +182,22 @@ static int make_block(struct click_writer *w, struct click_job *group)
     return r;
 }
 
+/* Encodes the block. NULL: out of memory. */
+static struct click_parcel *make_parcel(struct click_writer *w, struct click_job *group)
+{
+    struct click_parcel *p = mem_zalloc(sizeof *p);
+
+    if (!p || click_parcel_encode(&w->block, &p->data) < 0) {
+        click_parcel_free(p);
+        return NULL;
+    }
+    p->group = group;
+    p->profiles = w->block.profiles;
+    p->samples = w->block.samples;
+    p->duplicates = w->block.duplicates;
+    return p;
+}
+
 static bool has_ended(struct click_writer *w)
 {
     bool ended;
@@ -317,32 +208,66 @@ static bool has_ended(struct click_writer *w)
     return ended;
 }
 
+/* Makes the group a parcel and hands it over, to the thread that sends or to the spool. */
+static void process(struct click_writer *w, struct click_job *group)
+{
+    struct click_parcel *p = NULL;
+
+    if (atomic_exchange(&w->forget, false))
+        click_block_forget(&w->block);
+    if (make_block(w, group) == 0)
+        p = make_parcel(w, group);
+    if (!p) { /* out of memory: nothing of the group is stored or remembered */
+        click_block_done(&w->block);
+        click_block_init(&w->block, &w->c->config, &w->c->limits);
+        click_complete(group, SINK_UNAVAILABLE, "out of memory");
+        click_free_group(group);
+        return;
+    }
+    pthread_mutex_lock(&w->lock);
+    for (struct click_job *j = group; j; j = j->next)
+        w->stats.rejected += j->result.rejected;
+    pthread_mutex_unlock(&w->lock);
+    click_block_reset(&w->block);
+    if (!w->spool) {
+        click_insert_push(w, p);
+    } else {
+        click_spool_put(w, p);
+        click_parcel_free(p);
+    }
+}
+
+static void retain_if_due(struct click_writer *w)
+{
+    struct err e = {0};
+
+    if (w->c->config.manual || clock_mono() <= w->next_retention || !atomic_load(&w->ready))
+        return;
+    if (click_retain_now(w->c, false, &e) < 0 && w->c->config.tell)
+        w->c->config.tell(w->c->config.tell_ctx, e.message);
+    w->next_retention = clock_mono() + 3600 * NS_PER_S;
+}
+
+static int load_keys(struct click_writer *w, struct err *e);
+
 static void *run(void *arg)
 {
     struct click_writer *w = arg;
     struct click_job *group;
 
     while ((group = take_group(w)) || !has_ended(w)) {
-        if (!w->c->config.manual && clock_mono() > w->next_retention) {
-            struct err e = {0};
-
-            if (click_retain_now(w->c, false, &e) < 0 && w->c->config.tell)
-                w->c->config.tell(w->c->config.tell_ctx, e.message);
-            w->next_retention = clock_mono() + 3600 * NS_PER_S;
-        }
+        retain_if_due(w);
+        if (!w->has_keys && atomic_load(&w->ready)) /* ClickHouse was away when the store was opened */
+            w->has_keys = load_keys(w, NULL) == 0;
         if (!group)
             continue;
         w->last_ns = clock_mono();
-        if (make_block(w, group) < 0) { /* out of memory: nothing of the group is stored or remembered */
-            click_block_done(&w->block);
-            click_block_init(&w->block, &w->c->config, &w->c->limits);
-            complete(group, SINK_UNAVAILABLE, "out of memory");
-        } else {
-            store_group(w, group);
-            click_block_reset(&w->block);
-        }
-        free_group(group);
+        process(w, group);
     }
+    pthread_mutex_lock(&w->lock);
+    w->made_all = true;
+    pthread_cond_broadcast(&w->moved);
+    pthread_mutex_unlock(&w->lock);
     return NULL;
 }
 
@@ -383,7 +308,27 @@ static int load_keys(struct click_writer *w, struct err *e)
     return rc;
 }
 
-int click_writer_new(struct click *c, struct click_writer **ret, struct err *e)
+/* Reads what is known, and starts the threads. */
+static int start(struct click_writer *w, struct err *e)
+{
+    int r = w->c->config.spool ? click_spool_open(w, e) : 0;
+
+    if (r == 0 && atomic_load(&w->ready)) {
+        r = load_keys(w, e);
+        w->has_keys = r == 0;
+    }
+    if (r == 0) {
+        r = thread_start(&w->insert_thread, "clickhouse-send", click_insert_run, w, e);
+        w->has_insert_thread = r == 0;
+    }
+    if (r == 0) {
+        r = thread_start(&w->thread, "clickhouse", run, w, e);
+        w->has_thread = r == 0;
+    }
+    return r;
+}
+
+int click_writer_new(struct click *c, bool ready, struct click_writer **ret, struct err *e)
 {
     struct click_writer *w = mem_zalloc(sizeof *w);
     int r;
@@ -392,16 +337,16 @@ int click_writer_new(struct click *c, struct click_writer **ret, struct err *e)
         return err_set(e, -ENOMEM, "out of memory");
     w->c = c;
     w->end = &w->first;
+    w->lane_end = &w->lane;
+    atomic_store(&w->ready, ready);
     w->max_bytes = c->config.memory ? c->config.memory : 64 << 20;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
+    pthread_cond_init(&w->moved, NULL);
     click_block_init(&w->block, &c->config, &c->limits);
-    r = load_keys(w, e);
-    if (r == 0)
-        r = thread_start(&w->thread, "clickhouse", run, w, e);
+    r = start(w, e);
     if (r < 0) {
-        click_block_done(&w->block);
-        mem_free(w);
+        click_writer_free(w);
         return r;
     }
     *ret = w;
@@ -414,11 +359,18 @@ void click_writer_free(struct click_writer *w)
         return;
     pthread_mutex_lock(&w->lock);
     w->stop = true;
+    w->stop_since = clock_mono();
+    w->made_all |= !w->has_thread;
     pthread_cond_signal(&w->wake);
+    pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
+    if (w->has_thread)
+        pthread_join(w->thread, NULL);
+    if (w->has_insert_thread)
+        pthread_join(w->insert_thread, NULL);
+    qlog_close(w->spool);
     click_block_done(&w->block);
-    buf_done(&w->out);
+    pthread_cond_destroy(&w->moved);
     pthread_cond_destroy(&w->wake);
     pthread_mutex_destroy(&w->lock);
     mem_free(w);
@@ -433,6 +385,10 @@ void click_writer_stats(struct click_writer *w, struct store_stats *ret)
     ret->rejected = w->stats.rejected;
     ret->flushes = w->stats.flushes;
     ret->memory_bytes += w->bytes;
-    snprintf(ret->problem, sizeof ret->problem, "%s", w->problem);
+    if (!w->spool || click_spool_is_full(w))
+        snprintf(ret->problem, sizeof ret->problem, "%s", w->problem);
+    if (w->spool) {
+        ret->log_bytes = qlog_bytes(w->spool);
+    }
     pthread_mutex_unlock(&w->lock);
 }

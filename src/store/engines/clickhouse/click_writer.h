@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The thread that inserts what was appended; see click.h. */
+/* Inserts what was appended; see click.h. */
 #ifndef CLICKHOUSE_CLICK_WRITER_H
 #define CLICKHOUSE_CLICK_WRITER_H
 
@@ -11,7 +11,8 @@ struct click;
 struct click_writer;
 struct store_stats;
 
-int click_writer_new(struct click *c, struct click_writer **ret, struct err *e);
+/* ready: the tables exist; else the writer makes them when ClickHouse answers. */
+int click_writer_new(struct click *c, bool ready, struct click_writer **ret, struct err *e);
 /* Completes every ack. */
 void click_writer_free(struct click_writer *w);
 void click_writer_append(struct click_writer *w, struct batch *b, const struct sink_context *ctx, struct ack *ack);
