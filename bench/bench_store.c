@@ -94,7 +94,7 @@ static int64_t cpu_base, main_base, main_in_store; /* of all threads, of this on
 static int64_t wall_in_store;                      /* from sending to the acknowledgement */
 
 /* Requests that come at once share a sync. */
-enum { FLIGHT_MAX = 64 };
+enum { FLIGHT_MAX = 1024 };
 
 static struct flight {
     struct ack ack;
@@ -178,10 +178,12 @@ static void send_all(struct store *s)
 /* Collects a request; `together` of them are sent at once. */
 static void append(struct store *s, struct batch *b, int together)
 {
+    const char *many = getenv("WICK_BENCH_TOGETHER"); /* as from that many senders */
+
     flights[n_flights++].batch = batch_ref(b);
     for (uint32_t i = 0; i < b->n_samples; i++)
         n_samples += b->samples[i].timestamps.n ? b->samples[i].timestamps.n : 1;
-    if (n_flights >= MIN(together, (int) FLIGHT_MAX))
+    if (n_flights >= MIN(many ? MAX(atoi(many), 1) : MIN(together, 64), (int) FLIGHT_MAX))
         send_all(s);
 }
 

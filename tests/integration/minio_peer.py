@@ -55,7 +55,15 @@ class Minio:
         self.url = f"http://127.0.0.1:{port}"
         self.process = None
         self.start()
-        self.call("PUT", "/wick")
+        end = time.monotonic() + 120
+        while True:  # it answers 503 for a while
+            try:
+                self.call("PUT", "/wick")
+                break
+            except urllib.error.HTTPError:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.2)
 
     def start(self):
         self.process = subprocess.Popen(

@@ -117,6 +117,64 @@ def test_servers_share_a_database(single, database, tmp_path):
 
 
 @slow
+def test_spool(tmp_path):
+    """ack: spool: acknowledged while ClickHouse is stopped or killed, also by a server that starts meanwhile; two tenants; all of it
+    is there once afterwards. A spool that is full refuses."""
+    if not clickhouse_peer.SERVER:
+        pytest.skip("no clickhouse-server")
+    peer = clickhouse_peer.Single(tmp_path / "peer")
+    s = serve(tmp_path, "s", peer.url("wick"), "--set", "store.ack=spool", "--set", f"store.spool={tmp_path}/spool")
+    tokens = tokens_of(s.dir)
+    sent = 0
+
+    def push(times):
+        nonlocal sent
+        for _ in range(times):
+            sent += 1
+            for t in tokens:
+                r = request(SHOP, start=time.time_ns() - 600 * 10**9 + sent)
+                status, body = s.send(r, t)
+                assert status == 200, body
+                assert s.send(r, t)[0] == 200  # again: a duplicate
+
+    def check():
+        for t in tokens:
+            wait_for(lambda: total(s, token=t) == 42 * sent, 120, lambda: f"{total(s, token=t)} of {42 * sent}")  # noqa: B023
+
+    try:
+        push(5)
+        check()
+        peer.node.stop()
+        push(5)
+        s.stop()
+        s.start()  # ClickHouse is away
+        push(5)
+        peer.node.start()
+        check()
+        for _ in range(3):  # killed while blocks arrive
+            push(3)
+            check()
+            peer.node.stop(signal.SIGKILL)
+            push(3)
+            peer.node.start()
+            check()
+        peer.node.stop()
+        s.stop()
+        s.options = (*s.options, "--set", "store.spool_size=1")
+        s.start()
+        assert s.send(request(SHOP, service="last"), tokens[0])[0] == 200
+        status, body = s.send(request(SHOP), tokens[0])
+        assert status == 503 and b"spool is full" in body, (status, body)
+        assert s.get("/readyz")[0] == 503
+        peer.node.start()
+        wait_for(lambda: s.send(request(SHOP, service="other"), tokens[0])[0] == 200)
+        wait_for(lambda: total(s, "cpu{service.name=%22last%22}", token=tokens[0]) == 42)
+    finally:
+        s.stop()
+        peer.stop()
+
+
+@slow
 def test_tenants(single, database, tmp_path):
     s = serve(tmp_path, "s", single.url(database))
     try:

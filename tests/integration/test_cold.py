@@ -29,6 +29,8 @@ def test_refused_by_check_and_by_start(tmp_path):
             (["store.cold=s3://bucket/p?speed=fast"], "unknown option"),
             (["store.cold=/some/directory"], "is not a location of objects"),
             (["store.cold=s3://bucket", "store.dir=memory"], "only possible with a store in a directory"),
+            (["store.ack=spool"], "only possible with ClickHouse"),
+            (["store.ack=never"], "is not quorum or spool"),
             (["store.engine=rocks"], "is not segment or memory"),
             (["store.timestamps=seconds"], "is not ns, us, ms or off"),
             (["listen.http=0.0.0.0:4040"], "is not a loopback address"),

@@ -2,11 +2,13 @@
 /* The conformance suite on engine `clickhouse`, and the comparison with engine `memory` on the same data, when
  * WICK_CLICKHOUSE_URL names a server: tests/integration/test_clickhouse.py starts one. Without a server, only what needs none is
  * tested: locations, SQL and the reading of answers. */
+#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "store/engines/clickhouse/click_cache.h"
 #include "store/engines/clickhouse/click_load.h"
+#include "store/engines/clickhouse/click_parcel.h"
 #include "store/engines/clickhouse/click_schema.h"
 #include "store_conformance.c"
 
@@ -220,6 +222,108 @@ static void random_run(uint64_t seed, int steps)
     suite_clock = GEN_T0;
 }
 
+/* --- parcels and the spool --- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void) st;
+    (void) type;
+    (void) ftw;
+    return remove(path);
+}
+
+static void test_parcels(void)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct store_config c = {.spool = "x"};
+    struct intake_limits limits;
+    struct click_block block, keys;
+    struct click_parcel_reader r;
+    struct ack_result result = {0};
+    struct gen g = {.state = 5, .services = 2, .instances = 2, .stacks = 9, .depth = 5};
+    _cleanup_(batch_unrefp) struct batch *b = gen_batch(&g, GEN_T0);
+    enum click_table table;
+    struct str bytes;
+    int tables = 0, more;
+
+    intake_limits_init(&limits, &c);
+    click_block_init(&block, &c, &limits);
+    click_block_init(&keys, &c, &limits);
+    eq_int(click_block_add(&block, b, &(struct sink_context){.tenant = "", .received_ns = GEN_T0}, GEN_T0, &result), 0);
+    ok(block.profiles > 0);
+    eq_int(click_parcel_encode(&block, &out), 0);
+    eq_int(click_parcel_open(buf_str(&out), &keys, &r), 0);
+    eq_int(keys.places.n, block.places.n);
+    eq_int(keys.dedup.n, block.dedup.n);
+    while ((more = click_parcel_next(&r, &table, &bytes)) > 0) {
+        ok(block.rows[table].n && bytes.n);
+        tables++;
+    }
+    eq_int(more, 0);
+    ok(tables > 3);
+    for (uint32_t n = 0; n < out.n; n += 1 + n / 8) { /* cut off anywhere: refused, or an end between two tables */
+        if (click_parcel_open((struct str){out.p, n}, NULL, &r) < 0)
+            continue;
+        while ((more = click_parcel_next(&r, &table, &bytes)) > 0)
+            ok(bytes.p + bytes.n <= out.p + n);
+    }
+    click_block_done(&block);
+    click_block_done(&keys);
+    tap_end("parcels");
+}
+
+static int append_one(struct store *s, int64_t time, struct ack_result *ret)
+{
+    _cleanup_(batch_unrefp) struct batch *b =
+        simple_batch((struct simple[]){{.value = 5, .service = "a", .time = time}}, 1);
+
+    memcpy(b->profiles[0].id, &time, sizeof time);
+    *ret = (struct ack_result){0};
+    return store_append_wait(s, b, &(struct sink_context){.tenant = "", .received_ns = GEN_T0}, ret);
+}
+
+/* ClickHouse is away: with a spool the store opens, acknowledges, recognises after a restart what it has, and refuses when the
+ * spool is full. */
+static void test_spool(void)
+{
+    char spool[64];
+    struct store_config c = {.dir = "clickhouse://u@127.0.0.1:1/db", .spool = spool, .now = suite_now};
+    struct store_stats st;
+    struct store *s = NULL;
+    struct ack_result r;
+    struct err e = {0};
+
+    suite_clock = GEN_T0;
+    snprintf(spool, sizeof spool, "/tmp/wick-spool-%d", (int) getpid());
+    ok(store_check_config(&store_memory, &c, &e) < 0 && strstr(e.message, "only possible with ClickHouse"));
+    if (store_open(&store_clickhouse, &c, &s, &e) < 0) {
+        tap_fail("open: %s", e.message);
+        tap_end("spool");
+        return;
+    }
+    for (int i = 0; i < 3; i++)
+        eq_int(append_one(s, GEN_T0 + i, &r), 0);
+    eq_int(append_one(s, GEN_T0 + 1, &r), 0); /* again */
+    eq_int(s->ops->stats(s, &st), 0);
+    eq_int(st.profiles, 3);
+    eq_int(st.duplicates, 1);
+    ok(st.log_bytes > 0 && !st.problem[0]);
+    store_close(s);
+    eq_int(store_open(&store_clickhouse, &c, &s, &e), 0);
+    eq_int(append_one(s, GEN_T0 + 2, &r), 0);
+    eq_int(append_one(s, GEN_T0 + 3, &r), 0);
+    eq_int(s->ops->stats(s, &st), 0);
+    eq_int(st.profiles, 1);
+    eq_int(st.duplicates, 1);
+    store_close(s);
+    c.spool_bytes = 1;
+    eq_int(store_open(&store_clickhouse, &c, &s, &e), 0);
+    ok(append_one(s, GEN_T0 + 4, &r) < 0 && strstr(r.message, "spool is full"));
+    store_close(s);
+    ok(nftw(spool, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+    tap_end("spool");
+}
+
 static bool is_part(const char *name)
 {
     const char *parts = getenv("WICK_CLICKHOUSE_PARTS");
@@ -237,6 +341,8 @@ int main(void)
     test_schema();
     test_damaged_answers();
     test_nobody_there();
+    test_parcels();
+    test_spool();
     if (!url)
         return tap_done();
     snprintf(place, sizeof place, "%s", url);

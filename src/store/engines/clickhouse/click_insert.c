@@ -249,13 +249,13 @@ bool click_spool_put(struct click_writer *w, struct click_parcel *p)
         click_pause_ms(wait);
         wait = MIN(wait * 2, RETRY_MAX_MS);
     }
-    click_complete(p->group, SINK_OK, NULL);
     pthread_mutex_lock(&w->lock);
     w->stats.profiles += p->profiles;
     w->stats.samples += p->samples;
     w->stats.duplicates += p->duplicates;
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
+    click_complete(p->group, SINK_OK, NULL);
     return true;
 }
 
