@@ -67,14 +67,19 @@ static bool should_stop(struct click_writer *w)
 /* Everything that is on its way fails for its senders, who keep it and try again; it is sent on nevertheless. */
 static void fail_all(struct click_writer *w, struct click_parcel *p, enum sink_status status, const char *message)
 {
+    struct click_parcel *waiting[LANE_MAX];
+    uint32_t n = 0;
+
     click_set_away(w, message);
     click_complete(p->group, status, message);
     if (status != SINK_UNAVAILABLE || w->spool)
         return;
     pthread_mutex_lock(&w->lock);
-    for (struct click_parcel *x = w->lane; x; x = x->next)
-        click_complete(x->group, status, message);
+    for (struct click_parcel *x = w->lane; x && n < LANE_MAX; x = x->next)
+        waiting[n++] = x;
     pthread_mutex_unlock(&w->lock);
+    for (uint32_t i = 0; i < n; i++) /* only this thread removes parcels from the lane */
+        click_complete(waiting[i]->group, status, message);
     click_refuse_queue(w, message);
 }
 
@@ -239,8 +244,12 @@ bool click_spool_put(struct click_writer *w, struct click_parcel *p)
 
         if (r == 0)
             r = qlog_commit(w->spool, &e);
+        else if (r == -E2BIG) /* one enormous request: it is acknowledged when ClickHouse has it */
+            r = send_parcel(w, p);
         else
             err_set(&e, r, "spool: %m");
+        if (r == -ECANCELED || r == -EINVAL) /* its senders have been told */
+            return false;
         if (r == 0)
             break;
         click_complete(p->group, SINK_UNAVAILABLE, e.message);

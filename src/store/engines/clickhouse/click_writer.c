@@ -21,6 +21,7 @@
 
 enum {
     GROUP_SAMPLES = 400000, /* of one insert: below the size at which servers split a block */
+    SPOOL_SAMPLES = 100000, /* with a spool: of one record */
     LINGER_MS = 200,        /* at least this long between two small inserts: small parts are expensive for the server */
     LINGER_SAMPLES = 20000, /* more than this are inserted at once */
 };
@@ -83,7 +84,7 @@ void click_writer_append(struct click_writer *w, struct batch *b, const struct s
 static struct click_job *take_group(struct click_writer *w)
 {
     struct click_job *group, *last = NULL;
-    uint64_t samples = 0;
+    uint64_t samples = 0, most = w->spool ? SPOOL_SAMPLES : GROUP_SAMPLES;
 
     pthread_mutex_lock(&w->lock);
     while (!w->first && !w->stop) {
@@ -101,7 +102,7 @@ static struct click_job *take_group(struct click_writer *w)
         pthread_mutex_lock(&w->lock);
     }
     group = w->first;
-    for (struct click_job *j = group; j && (!last || samples + j->batch->n_samples <= GROUP_SAMPLES); j = j->next) {
+    for (struct click_job *j = group; j && (!last || samples + j->batch->n_samples <= most); j = j->next) {
         samples += j->batch->n_samples;
         w->bytes -= j->size;
         w->samples -= j->batch->n_samples;
