@@ -16,7 +16,7 @@ enum { ATTEMPTS = 3 };
 
 int process_context_decode(struct str payload, struct arena *a, struct process_context *ret)
 {
-    const uint8_t *p = (const uint8_t *) payload.p, *end = p + payload.n;
+    const uint8_t *p = str_bytes(payload), *end = p + payload.n;
     static const struct str none[1];
     struct wire_err w = {0};
     struct otlp_values d = {.arena = a, .strings = none, .string_table = {.n = 1, .name = "no table"}, .w = &w};

@@ -139,7 +139,7 @@ int str_to_double(struct str s, double *ret)
 
 bool str_is_utf8(struct str s)
 {
-    const unsigned char *p = (const unsigned char *) (s.p ? s.p : ""), *end = p + s.n;
+    const unsigned char *p = str_bytes(s), *end = p + s.n;
 
     while (p < end) {
         unsigned c = *p, n, i;

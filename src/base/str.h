@@ -20,6 +20,12 @@ struct str {
 /* For printf("%.*s", STR_FMT(s)). Evaluates s more than once: do not pass calls with side effects. */
 #define STR_FMT(s) (int) (s).n, (s).p ? (s).p : ""
 
+/* The bytes, never NULL: adding 0 to a null pointer is undefined. */
+static inline const uint8_t *str_bytes(struct str s)
+{
+    return (const uint8_t *) (s.p ? s.p : "");
+}
+
 static inline struct str str_from(const char *s)
 {
     return (struct str){s, s ? (uint32_t) strlen(s) : 0};

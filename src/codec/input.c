@@ -82,7 +82,7 @@ static bool is_pprof_field(uint32_t tag)
  * too early or has a field of the wrong type is recognised by its first field: text rarely begins with a line end. */
 static enum input_format detect_protobuf(struct str data)
 {
-    const uint8_t *p = (const uint8_t *) data.p, *end = p + data.n;
+    const uint8_t *p = str_bytes(data), *end = p + data.n;
     enum input_format first = INPUT_AUTO, all = INPUT_AUTO;
     struct wire_field f;
 

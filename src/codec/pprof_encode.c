@@ -295,7 +295,7 @@ static void put_types(struct pprof_encoder *c)
 
 static void put_stack(struct pprof_encoder *c, struct run s)
 {
-    const uint32_t *v = c->b->dict.indices + s.off;
+    const uint32_t *v = s.n ? c->b->dict.indices + s.off : NULL; /* a batch of empty stacks has no pool */
     size_t size = 0;
 
     if (s.n <= 2) {

@@ -304,7 +304,7 @@ static int read_wire_value(const struct pbjson_field *f, const struct wire_field
 
 static int read_wire(const struct pbjson_field *fields, struct str text, void *out, struct err *e)
 {
-    const uint8_t *p = (const uint8_t *) text.p, *end = p + text.n;
+    const uint8_t *p = str_bytes(text), *end = p + text.n;
     int r = 0;
 
     while (r == 0 && p < end) {

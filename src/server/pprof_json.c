@@ -79,7 +79,7 @@ static void put_number(struct buf *out, const struct field *f, uint64_t v)
 /* Writes the numbers of a packed field. */
 static int put_packed(struct buf *out, bool *first, const struct field *f, struct str s)
 {
-    const uint8_t *p = (const uint8_t *) s.p, *end = p + s.n;
+    const uint8_t *p = str_bytes(s), *end = p + s.n;
     uint64_t v;
 
     while (p < end) {
@@ -114,7 +114,7 @@ static int put_value(struct buf *out, bool *first, const struct field *f, const 
 
 static int put_field(struct buf *out, bool *first, const struct field *f, struct str m)
 {
-    const uint8_t *p = (const uint8_t *) m.p, *end = p + m.n;
+    const uint8_t *p = str_bytes(m), *end = p + m.n;
     bool some = false, inner = true;
     int r = 0;
 

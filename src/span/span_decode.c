@@ -166,7 +166,7 @@ static int read_resource_spans(struct wire_err *w, const uint8_t *p, const uint8
 
 int span_decode(struct str message, struct span_decoded *d, struct err *e)
 {
-    const uint8_t *start = (const uint8_t *) (message.p ? message.p : ""), *p = start, *end = p + message.n;
+    const uint8_t *start = str_bytes(message), *p = start, *end = p + message.n;
     struct wire_err w = {0};
     struct wire_field f;
     uint32_t n = 0;

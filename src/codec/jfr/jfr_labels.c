@@ -72,7 +72,7 @@ static int add_entry(struct jfr_label_table *t, const struct jfr_label_entry *en
 
 static int read_snapshot(struct jfr_labels *l, struct err *e)
 {
-    const uint8_t *p = (const uint8_t *) (l->bytes.n ? l->bytes.p : ""), *end = p + l->bytes.n;
+    const uint8_t *p = str_bytes(l->bytes), *end = p + l->bytes.n;
     struct jfr_label_entry entry;
     struct wire_field f;
     uint64_t number;
@@ -134,8 +134,8 @@ uint32_t jfr_labels_of(const struct jfr_labels *l, const struct jfr_object *even
                        uint32_t max)
 {
     const struct jfr_label_entry *context = find_entry(&l->contexts, (uint64_t) event->v[JFR_CONTEXT].n);
-    struct str text = context ? context->value : STR(""), span;
-    const uint8_t *p = (const uint8_t *) text.p, *end = p + text.n;
+    struct str text = context ? context->value : (struct str){0}, span;
+    const uint8_t *p = str_bytes(text), *end = p + text.n;
     struct jfr_label_entry pair;
     struct wire_field f;
     uint64_t value;

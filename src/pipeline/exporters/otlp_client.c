@@ -231,7 +231,7 @@ static enum sink_status status_of(enum grpc_code code)
 /* ExportXServiceResponse {1 partial_success {1 rejected, 2 error_message}}. A malformed response is ignored. */
 void otlp_read_partial(struct str m, struct ack_result *ret)
 {
-    const uint8_t *p = (const uint8_t *) (m.n ? m.p : ""), *end = p + m.n;
+    const uint8_t *p = str_bytes(m), *end = p + m.n;
     struct wire_field f;
     struct str message = {0};
     uint64_t rejected = 0;

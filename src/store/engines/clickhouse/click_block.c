@@ -159,7 +159,7 @@ static int put_location(struct click_adding *a, uint32_t location)
 static int put_stack(struct click_adding *a, uint32_t stack, struct id128 id)
 {
     struct run st = a->b->dict.stacks[stack];
-    const uint32_t *list = a->b->dict.indices + st.off;
+    const uint32_t *list = st.n ? a->b->dict.indices + st.off : NULL;
     struct click_rows *rows;
     struct buf *out;
     uint32_t named = 0;

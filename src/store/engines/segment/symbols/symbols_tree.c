@@ -150,7 +150,7 @@ static bool is_unnamed(const struct symbols *s, uint32_t location)
 static uint32_t add_stack(struct symbols *s, struct sym_memo *m, struct sym_service *v, uint32_t service, struct run st,
                           bool *ret_unnamed)
 {
-    const uint32_t *list = m->batch->dict.indices + st.off;
+    const uint32_t *list = st.n ? m->batch->dict.indices + st.off : NULL;
     struct id128 ids[STRIDES_MAX];
     uint32_t n_ids = prefix_ids(m, st, ids), known = n_ids, node = 0, before;
     bool unnamed = false;
