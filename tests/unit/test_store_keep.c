@@ -116,6 +116,7 @@ static void test_snapshot_with_deletion(void)
     ok(store_open(&store_segment, &copy.config, &copy.store, NULL) == 0);
     if (copy.store) {
         eq_int(total(&copy, "cpu", ALL), 1);
+        eq_int(stats_of(&copy).damaged, 0);
         APPEND(&copy, {.value = 4, .service = "gone"});
         eq_int(total(&copy, "cpu", ALL), 5);
         retain(&copy);

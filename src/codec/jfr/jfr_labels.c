@@ -72,7 +72,7 @@ static int add_entry(struct jfr_label_table *t, const struct jfr_label_entry *en
 
 static int read_snapshot(struct jfr_labels *l, struct err *e)
 {
-    const uint8_t *p = str_bytes(l->bytes), *end = p + l->bytes.n;
+    const uint8_t *p = str_bytes(buf_str(&l->bytes)), *end = p + l->bytes.n;
     struct jfr_label_entry entry;
     struct wire_field f;
     uint64_t number;

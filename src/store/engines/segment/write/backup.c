@@ -119,6 +119,23 @@ static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct s
     return r;
 }
 
+/* An empty log after those that were flushed; without it, the copy would look like a store that has lost its last log. */
+static int begin_log(int dir, uint64_t number, struct err *e)
+{
+    _cleanup_(fd_closep) int log_dir = -1;
+    struct log log;
+    int r = fd_mkdir(dir, "log", 0700);
+
+    if (r == 0)
+        r = log_dir = fd_open(dir, "log", O_RDONLY | O_DIRECTORY, 0);
+    if (r < 0)
+        return err_set(e, r, "cannot create the log of the copy: %m");
+    r = log_create(log_dir, number, &log, e);
+    if (r == 0)
+        log_close(&log);
+    return r;
+}
+
 /* Creates an independent store with everything that was acknowledged before the call. Writing and reading continue
  * during the copy; flushing and compaction wait. */
 int engine_snapshot(struct store *s, const char *dir, struct err *e)
@@ -132,7 +149,7 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
     int r = engine_flush(s, e);
 
     if (r == 0)
-        r = fd_mkdir_all(dir, 0755);
+        r = fd_mkdir_all(dir, 0700);
     if (r < 0)
         return err_set(e, r, "cannot create '%s': %m", dir);
     fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
@@ -150,6 +167,8 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
         r = copy_tenant(g, engine_tenant_at(g, i), snap, fd, to, e);
     for (uint32_t i = 0; r == 0 && i < snap->n_tombstones; i++)
         r = engine_keep_tombstone(to, snap->tombstones[i], e);
+    if (r == 0)
+        r = begin_log(fd, catalog_meta(g->catalog, "log") + 1, e);
     pthread_mutex_unlock(&g->flush_lock);
     snprintf(path, sizeof path, "%s/FORMAT", dir);
     return r < 0 ? r : fd_write_file(path, "wick store 1\n", 13, e);
