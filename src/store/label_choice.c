@@ -256,9 +256,9 @@ int label_choice_pick(struct label_choice *c, struct id128 tenant, const struct 
     n = n_allow;
     for (uint32_t i = 0; i < r->attrs.n && n < max; i++) {
         const struct kv *kv = &r->attrs.v[i];
-        struct choice_count *count;
+        struct choice_count *count = NULL;
         uint64_t value = hash_value(&kv->value);
-        uint32_t name;
+        uint32_t name = 0;
 
         if (!may_be_label(kv) || is_listed(v, n, kv->key))
             continue;
