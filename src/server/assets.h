@@ -6,7 +6,7 @@
  *   - Clients that accept gzip get the stored bytes without a copy; others get them decompressed.
  *   - The page refers to its files as assets/app.js?v=ETAG. Responses to such requests may be cached forever.
  *     Everything else is revalidated each time, and answered with 304 if its ETag still matches.
- *   - A path of one segment without a dot is a location inside the UI (its router reads it) and gets index.html.
+ *   - The path of a view (`places` in assets.c) is a location that the UI's router reads, and gets index.html.
  *   - No token is required: the files hold no data, and the login page is one of them.
  */
 #ifndef SERVER_ASSETS_H

@@ -307,6 +307,7 @@ def write_examples(tree):
     (tree / "web/src/views/example.js").write_text(VIEW)
     edit(tree / "web/src/main.js", 'import {Explore}', 'import {Example} from "./views/example.js";\nimport {Explore}')
     edit(tree / "web/src/main.js", "explore: Explore,", "explore: Explore, example: Example,")
+    edit(tree / "src/server/assets.c", '"/explore",', '"/explore", "/example",')
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import gzip
 import http.client
 import json
 import os
+import re
 import subprocess
 import time
 import urllib.parse
@@ -71,6 +72,16 @@ def from_host(r, host, version, **own):
         a.value.int_value = value
         r.resource_profiles[0].scope_profiles[0].profiles[0].attribute_indices.append(len(r.dictionary.attribute_table) - 1)
     return r
+
+
+def test_every_view_has_a_path(server):
+    words = re.search(r"^const views = \{(.*?)\};", (ROOT / "web/src/main.js").read_text(), re.M).group(1)
+    views = [pair.split(":")[0].strip(' "') for pair in words.split(",")]
+    assert "explore" in views and "" in views
+    for view in views:
+        status, headers, page = ask(server, "GET", "/" + view)
+        assert status == 200 and 'id="app"' in page, view
+    assert ask(server, "GET", "/nowhere")[0] == 404
 
 
 def test_senders(server):
