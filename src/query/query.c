@@ -312,13 +312,13 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
 {
     const struct store_column *c = &q->q.columns[q->is_diff];
     struct store_series_query sq = {.step = p->step, .function = p->function};
-    int64_t range = c->to - c->from;
+    int64_t range = c->to - c->from, interval = MIN(p->interval, range / 4);
     int r = split_names(p->by, &q->arena, &sq.by, &sq.n_by);
 
     if (r < 0)
         return r;
     if (sq.step <= 0) /* a step shorter than the interval would have points without profiles between those with */
-        sq.step = MAX(MAX(range / 60, MIN(p->interval + p->interval / 2, range / 4)), NS_PER_S);
+        sq.step = MAX(MAX(range / 60, MIN(interval + interval / 2, range / 4)), NS_PER_S);
     if (range / sq.step > 20000)
         return err_set(e, -EINVAL, "step: too many points (%lld); the maximum is 20000", (long long) (range / sq.step));
     if (sq.n_by > STORE_BY_MAX)
