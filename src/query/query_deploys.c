@@ -243,18 +243,18 @@ static int by_value(const void *a, const void *b)
 /* Three quarters of the profiles follow the one before them after at most this time. */
 static int usual_interval(struct profile_starts *x, int64_t *ret)
 {
-    int64_t *apart = mem_zalloc_array(x->n + 1, sizeof *apart);
+    int64_t *gaps = mem_zalloc_array(x->n + 1, sizeof *gaps);
     size_t n = 0;
 
-    if (!apart)
+    if (!gaps)
         return -ENOMEM;
     qsort(x->v, x->n, sizeof *x->v, by_pair);
     for (size_t i = 1; i < x->n; i++)
         if (x->v[i].pair == x->v[i - 1].pair && x->v[i].time > x->v[i - 1].time)
-            apart[n++] = x->v[i].time - x->v[i - 1].time;
-    qsort(apart, n, sizeof *apart, by_value);
-    *ret = n ? apart[n * 3 / 4] : x->v[0].duration;
-    mem_free(apart);
+            gaps[n++] = x->v[i].time - x->v[i - 1].time;
+    qsort(gaps, n, sizeof *gaps, by_value);
+    *ret = n ? gaps[n * 3 / 4] : x->v[0].duration;
+    mem_free(gaps);
     return 0;
 }
 

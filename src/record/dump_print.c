@@ -170,7 +170,7 @@ static void put_task_text(struct buf *b, const struct dump *s, const struct dump
     if (t->state.n)
         buf_printf(b, ", %.*s", STR_FMT(t->state));
     put_wait(b, t->wait_ns);
-    if (t->apart && t->tid)
+    if (t->own_moment && t->tid)
         buf_printf(b, ", thread %d", t->tid);
     if (t->is_system)
         buf_puts(b, ", of the runtime");
@@ -194,7 +194,7 @@ void dump_print_text(const struct dump *s, const struct dump_names *a, struct bu
         put_thread_text(b, s, a, &s->threads[i]);
     for (int system = 0; system < 2; system++)
         for (uint32_t i = 0; i < s->n_tasks; i++)
-            if ((!s->tasks[i].tid || s->tasks[i].apart) && s->tasks[i].is_system == system)
+            if ((!s->tasks[i].tid || s->tasks[i].own_moment) && s->tasks[i].is_system == system)
                 put_task_text(b, s, a, &s->tasks[i]);
     if (s->tasks_left_out)
         buf_printf(b, "\n%" PRIu64 " more %ss are not shown\n", s->tasks_left_out, s->task_word);

@@ -365,7 +365,7 @@ static int take(struct taking *t, const struct dump_options *o, struct err *e)
     dump_names(s);
     take_java(s);
     for (uint32_t i = 0; i < s->n_tasks; i++)
-        if (!s->tasks[i].apart)
+        if (!s->tasks[i].own_moment)
             mark_system(&s->tasks[i]);
     return 0;
 }

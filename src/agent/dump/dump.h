@@ -76,7 +76,7 @@ struct dump_task {
     int64_t wait_ns;  /* for how long it waits at least; -1: not known */
     int tid;          /* the thread that runs it; 0: none */
     bool is_system;   /* of the runtime itself */
-    bool apart;       /* its frames are not those of the thread that runs it: Java's, which are taken at another time */
+    bool own_moment;  /* its frames are not those of the thread that runs it: Java's, which are taken at another time */
     struct str name;  /* of a Java thread */
     struct dump_stack stack;
 };

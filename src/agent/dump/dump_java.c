@@ -54,7 +54,7 @@ static uint64_t number(struct str s)
 static int begin_thread(struct java_text *j, struct str line)
 {
     struct dump *s = j->s;
-    struct dump_task t = {.wait_ns = -1, .apart = true, .is_system = true};
+    struct dump_task t = {.wait_ns = -1, .own_moment = true, .is_system = true};
     struct str rest, id = {0};
     int r;
 
