@@ -31,9 +31,10 @@ function TextDialog({title, label, value = "", more, save, onClose}) {
         ${error && html`<p class="more" role="alert">${error}</p>`}<p><button class="main">Save</button> <button type="button" onClick=${() => el.current.close()}>Cancel</button></p></form></dialog>`;
 }
 
-// Notes of a service, and those that concern all. tick: changes when they were changed here.
-export function useNotes(service, tick) {
-    const data = useData(apiUrl("notes", {t: tick || ""})).data;
+// Notes of a service, and those that concern all. kept: false on a file's page, which keeps nothing. tick: changes when they were
+// changed here.
+export function useNotes(kept, service, tick) {
+    const data = useData(kept ? apiUrl("notes", {t: tick || ""}) : null).data;
     return (data?.notes ?? []).filter((n) => !n.service || !service || n.service === service);
 }
 

@@ -69,9 +69,9 @@ function Page({p}) {
     const view = views.some(([v]) => v === p.view) ? p.view : "flame";
     const q = ask(p, range);
     const [changes, changed] = useState(0);
-    const notes = useNotes(valueOf(q.query, "service.name"), changes);
-    useStatus();
     const files = overFiles.value; // known before this is rendered, so that nothing moves
+    const notes = useNotes(!files, valueOf(q.query, "service.name"), changes);
+    useStatus();
     useEffect(() => listen({...Object.fromEntries(views.map(([v, , key]) => [key, () => patch({view: v === "flame" ? "" : v})])), ...drawKeys,
         R: () => patch({at: Date.now().toString(36)}, {replace: true})}), []);
     return html`<h1 class="sr">Explore</h1>
