@@ -17,6 +17,7 @@
 
 enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256 };
 static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S; /* a version without profiles for this long has stopped */
+static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* of a profile; what says more counts as this */
 static const int64_t INTERVAL_RANGE_NS = 30 * 60 * NS_PER_S;
 
 struct profile_start {
@@ -76,7 +77,7 @@ static int pair_of(struct profile_starts *x, const struct labels *l, uint32_t *r
 static int add_start(void *ctx, const struct store_profile *p)
 {
     struct profile_starts *x = ctx;
-    struct profile_start s = {.time = p->time_ns, .duration = MAX(p->duration_ns, 0)};
+    struct profile_start s = {.time = p->time_ns, .duration = MIN(MAX(p->duration_ns, 0), DURATION_MAX_NS)};
     const struct profile_start *last;
     int r = pair_of(x, p->labels, &s.pair);
 
