@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "codec/frame_name.h"
 #include "model/builder.h"
 #include "model/semconv.h"
@@ -231,7 +232,7 @@ static int add_sample(struct folded_writer *w, struct run stack, int64_t value)
     h = hash64_str(line_text(w, &l));
     for (struct map_pos p = map_find(&w->map, h); p.index != MAP_NONE; p = map_next(&w->map, p))
         if (str_eq(line_text(w, &w->lines[p.index]), line_text(w, &l))) {
-            w->lines[p.index].value += value;
+            wrap_inc(&w->lines[p.index].value, value);
             w->pool.n = l.at;
             return 0;
         }
