@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "query/query.h"
 
 enum { SPANS_MAX = 1 << 24, GROUPS_CACHED = 256, NO_GROUP = UINT32_MAX };
@@ -173,7 +174,9 @@ int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struc
 static void add_to_steps(int64_t *v, const struct store_points *p, int64_t from, int64_t to)
 {
     for (int64_t i = MAX((from - p->from) / p->step, 0); i < (int64_t) p->n_points && p->from + i * p->step < to; i++) {
-        int64_t a = MAX(p->from + i * p->step, from), z = MIN(p->from + (i + 1) * p->step, to);
+        int64_t start = p->from + i * p->step, a = MAX(start, from);
+        int64_t z =
+            (uint64_t) wrap_sub(to, start) < (uint64_t) p->step ? to : start + p->step; /* the last may end late */
 
         v[i] += z > a ? z - a : 0;
     }
