@@ -31,11 +31,11 @@ static void put_number(struct buf *out, const char *key, double v)
     json_put_double(out, v);
 }
 
-static void put_told(struct buf *out, uint32_t bits, const struct alert_target *targets)
+static void put_notified(struct buf *out, uint32_t bits, const struct alert_target *targets)
 {
     bool first = true;
 
-    buf_puts(out, ",\"told\":[");
+    buf_puts(out, ",\"notified\":[");
     for (uint32_t i = 0; i < ALERT_TARGETS_MAX; i++)
         if (bits & 1u << i && targets[i].id) {
             json_sep(out, &first);
@@ -57,10 +57,10 @@ static void put_alert(struct buf *out, const struct alert *a, const struct alert
     put_time(out, "active", a->active);
     put_time(out, "since", a->since);
     put_time(out, "seen", a->seen);
-    put_time(out, "told_at", a->told_at);
+    put_time(out, "notified_at", a->notified_at);
     put_number(out, "value", a->value);
     put_number(out, "limit", a->limit);
-    put_told(out, a->told, targets);
+    put_notified(out, a->notified, targets);
     put_text(out, "summary", a->summary);
     put_text(out, "link", a->link);
     buf_putc(out, '}');
@@ -90,7 +90,7 @@ static bool hex_id(struct str s, uint64_t *ret)
     return str_to_u64(str_from(text), 0, ret) == 0;
 }
 
-static uint32_t read_told(struct json *j, const struct alert_target *targets)
+static uint32_t read_notified(struct json *j, const struct alert_target *targets)
 {
     uint32_t bits = 0;
 
@@ -147,8 +147,8 @@ static void read_number(struct json *j, struct str key, struct alert *a)
         a->since = read_time(j);
     else if (str_is(key, "seen"))
         a->seen = read_time(j);
-    else if (str_is(key, "told_at"))
-        a->told_at = read_time(j);
+    else if (str_is(key, "notified_at"))
+        a->notified_at = read_time(j);
     else if (str_is(key, "value"))
         a->value = json_double(j);
     else if (str_is(key, "limit"))
@@ -196,8 +196,8 @@ static void read_alert(struct json *j, struct alert *a, const struct alert_targe
             a->stage = (enum alert_stage) word_index(json_str(j), stage_word, ALERT_RESOLVED + 1);
         else if (str_is(key, "unit"))
             a->unit = (enum alert_unit) word_index(json_str(j), unit_word, ALERT_SECONDS + 1);
-        else if (str_is(key, "told"))
-            a->told = read_told(j, targets);
+        else if (str_is(key, "notified"))
+            a->notified = read_notified(j, targets);
         else
             read_number(j, key, a);
     }

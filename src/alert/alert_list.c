@@ -84,10 +84,11 @@ static int put_rules(const struct alerts *a, const char *tenant, struct buf *out
 /* The error of a receiver that does not know about the alert yet. */
 static const char *delivery_error(const struct alerts *a, const struct alert *x)
 {
-    uint32_t targets = x->at < a->rules->n ? a->rules->v[x->at].targets : x->told;
+    uint32_t targets = x->at < a->rules->n ? a->rules->v[x->at].targets : x->notified;
 
     for (uint32_t i = 0; i < ALERT_TARGETS_MAX; i++) {
-        bool open = x->stage == ALERT_FIRING ? !(x->told & 1u << i) : x->stage == ALERT_RESOLVED && x->told & 1u << i;
+        bool open =
+            x->stage == ALERT_FIRING ? !(x->notified & 1u << i) : x->stage == ALERT_RESOLVED && x->notified & 1u << i;
 
         if (targets & 1u << i && a->slots[i].used && a->slots[i].error[0] && (open || a->slots[i].given_up))
             return a->slots[i].error;

@@ -28,7 +28,7 @@ enum { MESSAGE_MAX = 64, ROUND_MAX = 500, ANSWER_MAX = 1 << 16, HEADERS_MAX = 64
 /* A message, and the alerts in it as they were when it was made. */
 struct alert_message {
     struct buf body;
-    struct told {
+    struct notified {
         uint64_t id;
         uint32_t change;
         bool firing;
@@ -98,8 +98,8 @@ static bool is_wanted(const struct alerts *a, const struct alert *x, uint32_t bi
     const struct alert_rule *r = x->at == ALERT_NO_RULE ? NULL : &a->rules->v[x->at];
 
     if (x->stage == ALERT_FIRING)
-        return r && r->targets & bit && (!(x->told & bit) || x->remind & bit);
-    return x->stage == ALERT_RESOLVED && x->told & bit;
+        return r && r->targets & bit && (!(x->notified & bit) || x->remind & bit);
+    return x->stage == ALERT_RESOLVED && x->notified & bit;
 }
 
 uint32_t alert_slot_waiting(const struct alerts *a, uint32_t slot)
@@ -118,7 +118,7 @@ static struct alert_view view_of(const struct alerts *a, const struct alert *x)
 
 static void note(struct alert_message *m, const struct alert *x)
 {
-    m->v[m->n++] = (struct told){x->id, x->change, x->stage == ALERT_FIRING};
+    m->v[m->n++] = (struct notified){x->id, x->change, x->stage == ALERT_FIRING};
 }
 
 /* A webhook's message has the alerts of one rule. */
@@ -166,7 +166,7 @@ static void make_round(struct alerts *a, struct alert_slot *s, struct alert_mess
         const struct alert *x = a->states.v[s->cursor];
         struct alert_view v = view_of(a, x);
 
-        if (x->stage == ALERT_PENDING || (x->stage == ALERT_RESOLVED && !(x->told & bit)) ||
+        if (x->stage == ALERT_PENDING || (x->stage == ALERT_RESOLVED && !(x->notified & bit)) ||
             (x->stage == ALERT_FIRING && !(v.rule && v.rule->targets & bit)))
             continue;
         if (m->n)
@@ -186,15 +186,15 @@ static void make_round(struct alerts *a, struct alert_slot *s, struct alert_mess
 
 /* --- what was sent --- */
 
-static void settle_alert(struct alert *x, const struct told *t, uint32_t bit, int64_t now, bool webhook)
+static void settle_alert(struct alert *x, const struct notified *t, uint32_t bit, int64_t now, bool webhook)
 {
     if (t->firing) {
-        x->told |= bit;
+        x->notified |= bit;
         x->remind &= ~bit;
         if (webhook)
-            x->told_at = MAX(x->told_at, now);
+            x->notified_at = MAX(x->notified_at, now);
     } else if (x->change == t->change) {
-        x->told &= ~bit;
+        x->notified &= ~bit;
     }
 }
 
@@ -304,7 +304,7 @@ static void free_slot(struct alerts *a, struct alert_slot *s)
 {
     pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < a->states.n; i++)
-        a->states.v[i]->told &= ~(1u << s->index);
+        a->states.v[i]->notified &= ~(1u << s->index);
     a->targets[s->index] = (struct alert_target){0};
     mem_free(s->url);
     mem_free(s->host);

@@ -10,7 +10,7 @@
 
 enum { ALERT_ERROR_SIZE = 240 };
 
-/* A receiver. Slots are never moved: bit i of alert.told is slot i. */
+/* A receiver. Slots are never moved: bit i of alert.notified is slot i. */
 struct alert_slot {
     struct alerts *owner;
     uint32_t index;
@@ -68,7 +68,7 @@ struct alert_post {
     int64_t retry_after; /* set by the call: ns, 0 = not said */
 };
 int alert_post(struct alert_post *p, struct err *e);
-/* How many alerts a receiver has still to be told about. With the lock held. */
+/* How many alerts a receiver has still to be notified about. With the lock held. */
 uint32_t alert_slot_waiting(const struct alerts *a, uint32_t slot);
 
 #endif

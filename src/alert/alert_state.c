@@ -298,7 +298,7 @@ int alert_states_apply(struct alert_states *s, const struct alert_rules *rules, 
 
 static bool is_over(const struct alert *a, int64_t now)
 {
-    return a->stage == ALERT_RESOLVED && now - a->since > (a->told ? RESOLVED_MAX : RESOLVED_KEEP);
+    return a->stage == ALERT_RESOLVED && now - a->since > (a->notified ? RESOLVED_MAX : RESOLVED_KEEP);
 }
 
 /* The wall clock may have been set back: no time of an alert lies in the future. */
@@ -307,7 +307,7 @@ static void set_back(struct alert *a, int64_t now)
     a->active = MIN(a->active, now);
     a->since = MIN(a->since, now);
     a->seen = MIN(a->seen, now);
-    a->told_at = MIN(a->told_at, now);
+    a->notified_at = MIN(a->notified_at, now);
 }
 
 void alert_states_sweep(struct alert_states *s, const struct alert_sweep *w)
@@ -316,7 +316,7 @@ void alert_states_sweep(struct alert_states *s, const struct alert_sweep *w)
         struct alert *a = s->v[i];
 
         set_back(a, w->now);
-        a->told &= w->used;
+        a->notified &= w->used;
         a->remind &= w->webhooks;
         if (a->at == ALERT_NO_RULE && a->stage == ALERT_FIRING)
             set_stage(s, a, ALERT_RESOLVED, w->now);
@@ -324,9 +324,10 @@ void alert_states_sweep(struct alert_states *s, const struct alert_sweep *w)
             forget(s, i);
             continue;
         }
-        if (a->stage == ALERT_FIRING && w->repeat && a->told & w->webhooks && w->now - a->told_at >= w->repeat) {
-            a->remind |= a->told & w->webhooks;
-            a->told_at = w->now;
+        if (a->stage == ALERT_FIRING && w->repeat && a->notified & w->webhooks &&
+            w->now - a->notified_at >= w->repeat) {
+            a->remind |= a->notified & w->webhooks;
+            a->notified_at = w->now;
         }
     }
 }

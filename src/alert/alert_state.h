@@ -2,10 +2,10 @@
 /*
  * The states of alerts. Each evaluation of a rule gives findings: what is wrong now. A finding becomes an alert:
  *
- *     (none) ── found ──▶ pending ── found for `for` ──▶ firing ── not found for `keep` ──▶ resolved ── told ──▶ (none)
+ *     (none) ── found ──▶ pending ── found for `for` ──▶ firing ── not found for `keep` ──▶ resolved ── notified ──▶ (none)
  *                            └── not found ──▶ (none)                          ▲──── found again: pending or firing
  *
- * Delivery is by state, not by a queue of messages: an alert keeps one bit for each receiver that was told that it
+ * Delivery is by state, not by a queue of messages: an alert keeps one bit for each receiver that was notified that it
  * fires. A receiver that was away learns the present state, never a list of old ones, and nothing grows while it is away.
  *
  * Not thread-safe: struct alerts (alert.h) protects it with its lock. Time is an argument, for tests.
@@ -44,12 +44,12 @@ struct alert {
     int64_t active, since, seen; /* found for the first time without a break; the stage began; found last: wall, ns */
     double value, limit;
     enum alert_unit unit;
-    uint64_t id;     /* of tenant, rule, service, function and version: the same in every process */
-    uint32_t told;   /* bits: slots of receivers that were told that it fires */
-    uint32_t change; /* number of the last change of stage, for those who work on a copy */
-    uint32_t remind; /* bits: webhooks to be told again although they know */
-    int64_t told_at; /* the last time that webhooks were told or reminded; wall, ns */
-    uint32_t at;     /* index of its rule in the rules that the states are bound to; ALERT_NO_RULE: it has none */
+    uint64_t id;         /* of tenant, rule, service, function and version: the same in every process */
+    uint32_t notified;   /* bits: slots of receivers that were notified that it fires */
+    uint32_t change;     /* number of the last change of stage, for those who work on a copy */
+    uint32_t remind;     /* bits: webhooks to be notified again */
+    int64_t notified_at; /* the last time that webhooks were notified or reminded; wall, ns */
+    uint32_t at;         /* index of its rule in the rules that the states are bound to; ALERT_NO_RULE: it has none */
 };
 #define ALERT_NO_RULE UINT32_MAX
 
@@ -70,7 +70,7 @@ int alert_states_bind(struct alert_states *s, const struct alert_rules *rules);
  * changed, or -ENOMEM, in which case the alerts that were handled so far have their new state. */
 int alert_states_apply(struct alert_states *s, const struct alert_rules *rules, uint32_t index,
                        const struct alert_finding *v, uint32_t n, int64_t now);
-/* Resolves alerts without a rule, forgets those that are over and need not be told, and marks those that webhooks are to
+/* Resolves alerts without a rule, forgets resolved ones of which every receiver is notified, and marks those that webhooks are to
  * be reminded of. used: slots that have a receiver; webhooks: those of them that are webhooks. */
 struct alert_sweep {
     uint32_t used, webhooks;
@@ -80,7 +80,7 @@ void alert_states_sweep(struct alert_states *s, const struct alert_sweep *w);
 
 /* --- the file ---
  *
- * JSON: {"version":1,"alerts":[{"tenant":…,"rule":…,"stage":…,"told":["id of a receiver"],…}]}. The bits of receivers are
+ * JSON: {"version":1,"alerts":[{"tenant":…,"rule":…,"stage":…,"notified":["id of a receiver"],…}]}. The bits of receivers are
  * written as their ids, since slots differ between processes. */
 void alert_states_print(const struct alert_states *s, const struct alert_target *targets, struct buf *out);
 /* Adds what the text has; unknown keys are ignored. -EINVAL with an error message. */

@@ -357,10 +357,10 @@ static void test_sweep(void)
     at(&s, x, 0, "ab");
     at(&s, x, 5, "a");
     at(&s, x, 6, "ab");
-    s.v[0]->told = 7; /* of a receiver that is gone, too */
-    s.v[0]->told_at = T0 + 5 * MINUTE;
+    s.v[0]->notified = 7; /* of a receiver that is gone, too */
+    s.v[0]->notified_at = T0 + 5 * MINUTE;
     alert_states_sweep(&s, &w);
-    eq_int(s.v[0]->told, 3);
+    eq_int(s.v[0]->notified, 3);
     eq_int(s.v[0]->remind, 0);
     w.now = T0 + 65 * MINUTE;
     alert_states_sweep(&s, &w);
@@ -372,8 +372,8 @@ static void test_sweep(void)
     is_in(&s, 'a', ALERT_RESOLVED, 65);
     w.now += 60 * MINUTE;
     alert_states_sweep(&s, &w);
-    eq_int(s.n, 1); /* a receiver is still to be told */
-    s.v[0]->told = 0;
+    eq_int(s.n, 1); /* a receiver is still to be notified */
+    s.v[0]->notified = 0;
     alert_states_sweep(&s, &w);
     eq_int(s.n, 0);
     alert_states_done(&s);
@@ -392,7 +392,7 @@ static void test_file(void)
     at(&s, x, 0, "a\"");
     at(&s, x, 5, "a");
     at(&s, x, 6, "a\"");
-    s.v[0]->told = 3;
+    s.v[0]->notified = 3;
     alert_states_print(&s, targets, &b);
     eq_int(alert_states_read(&t, buf_str(&b), targets, &e), 0);
     alert_states_print(&t, targets, &again);
@@ -400,13 +400,13 @@ static void test_file(void)
     eq_int(alert_states_bind(&t, x), 0);
     is_in(&t, 'a', ALERT_FIRING, 5);
     is_in(&t, '"', ALERT_PENDING, 6);
-    eq_int(find(&t, 'a')->told, 3);
+    eq_int(find(&t, 'a')->notified, 3);
     eq_int(at(&t, x, 11, "a\""), 1); /* it goes on as if nothing had happened */
     is_in(&t, '"', ALERT_FIRING, 11);
     alert_states_done(&t);
 
     eq_int(alert_states_read(&t, buf_str(&b), moved, &e), 0); /* receivers were added and removed meanwhile */
-    eq_int(find(&t, 'a')->told, 2);
+    eq_int(find(&t, 'a')->notified, 2);
     alert_states_done(&t);
     alert_states_done(&s);
 }

@@ -87,7 +87,7 @@ static void mark_part(const struct snapshot *snap, uint64_t log, struct mempart 
 }
 
 /* The series that were reported, over all epochs: a series that occurs in several epochs is reported once. */
-struct told {
+struct reported_series {
     const struct sym_series **v;
     size_t cap;
     uint32_t n;
@@ -95,7 +95,7 @@ struct told {
 };
 
 /* Returns 1 when the series is new, 0 when it was reported before. */
-static int tell_once(struct told *t, const struct sym_series *s)
+static int report_once(struct reported_series *t, const struct sym_series *s)
 {
     uint64_t h = s->labels_id.hi ^ hash64_str(s->type.name);
 
@@ -111,18 +111,18 @@ static int tell_once(struct told *t, const struct sym_series *s)
 /* Reports the series of the epochs v that were seen. */
 static int tell_series(const struct live *v, uint32_t n, store_series_fn fn, void *ctx)
 {
-    struct told told = {0};
+    struct reported_series reported = {0};
     int r = 0;
 
     for (uint32_t k = 0; r == 0 && k < n; k++)
         for (uint32_t i = 0; r == 0 && i < v[k].n; i++) {
             const struct sym_series *s = v[k].seen[i] ? sym_series(v[k].symbols, i) : NULL;
-            int is_new = !s ? 0 : n == 1 ? 1 : tell_once(&told, s);
+            int is_new = !s ? 0 : n == 1 ? 1 : report_once(&reported, s);
 
             r = is_new > 0 ? fn(ctx, &s->type, &s->labels) : is_new;
         }
-    mem_free(told.v);
-    map_done(&told.map);
+    mem_free(reported.v);
+    map_done(&reported.map);
     return r;
 }
 
