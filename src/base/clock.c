@@ -67,7 +67,7 @@ static int64_t unit_of(struct str u)
     return 0;
 }
 
-int clock_parse_duration(struct str s, int64_t *ret, struct err *e)
+static int parse_duration(struct str s, double *ret, struct err *e)
 {
     struct str whole = s;
     double total = 0;
@@ -90,9 +90,20 @@ int clock_parse_duration(struct str s, int64_t *ret, struct err *e)
         total += v * (double) unit;
         s = str_slice(s, j, s.n);
     }
-    if (total > 9.2e18)
-        return err_set(e, -ERANGE, "duration '%.*s' is too long", STR_FMT(whole));
-    *ret = (int64_t) total;
+    *ret = total;
+    return 0;
+}
+
+int clock_parse_duration(struct str s, int64_t *ret, struct err *e)
+{
+    double d;
+    int r = parse_duration(s, &d, e);
+
+    if (r < 0)
+        return r;
+    if (d >= (double) CLOCK_MAX)
+        return err_set(e, -ERANGE, "duration '%.*s' is too long", STR_FMT(s));
+    *ret = (int64_t) d;
     return 0;
 }
 
@@ -148,8 +159,7 @@ static int parse_zone(struct str s, int *ret_s)
     return s.n ? -EINVAL : 0;
 }
 
-/* A count of units as a time. Times out of range are set to the earliest or latest one, so that differences of times
- * fit into an int64_t. */
+/* A count of units as a time. Times out of range are set to the earliest or latest one. */
 static int64_t bounded(int64_t v, int64_t unit)
 {
     int64_t t;
@@ -201,6 +211,7 @@ int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e)
 {
     int64_t v, d;
     double f;
+    int r;
 
     s = str_trim(s);
     if (str_starts(s, STR("now"))) {
@@ -213,10 +224,10 @@ int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e)
         if (rest.p[0] != '-' && rest.p[0] != '+')
             return err_set(e, -EINVAL, "cannot read '%.*s' as a time; write now, now-1h, RFC 3339 or Unix seconds",
                            STR_FMT(s));
-        v = clock_parse_duration(str_slice(rest, 1, rest.n), &d, e);
-        if (v < 0)
-            return (int) v;
-        d = MIN(d, CLOCK_MAX);
+        r = parse_duration(str_slice(rest, 1, rest.n), &f, e);
+        if (r < 0)
+            return r;
+        d = f >= (double) CLOCK_MAX ? CLOCK_MAX : (int64_t) f;
         *ret = bounded(rest.p[0] == '-' ? now - d : now + d, 1);
         return 0;
     }

@@ -18,9 +18,10 @@ int64_t clock_cpu(void); /* CPU time of this process */
 struct rusage;
 int64_t clock_rusage(const struct rusage *u); /* user and system CPU time in u */
 
-/* The range of parsed times is 1823 to 2116: times outside it are clamped, so that a difference of two fits. */
+/* The range of parsed times is 1970 to 2116: times outside it are clamped. Parsed durations are not longer than CLOCK_MAX.
+ * The sum or difference of any two of them therefore fits, and the end of the last step of a range as well. */
 #define CLOCK_MAX (((int64_t) 1 << 62) - 1)
-#define CLOCK_MIN (-CLOCK_MAX)
+#define CLOCK_MIN ((int64_t) 0)
 /* "now", "now-1h", RFC 3339 ("2026-11-15T10:00:00Z", offset or fraction allowed), Unix seconds, ms, us or ns
  * (distinguished by magnitude). now is the time that "now" stands for. */
 int clock_parse(struct str s, int64_t now, int64_t *ret, struct err *e);

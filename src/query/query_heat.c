@@ -72,21 +72,21 @@ int query_heat(struct store *s, const struct query *q, struct query_heat *h, str
     const struct store_column *c = &q->q.columns[q->is_diff];
     struct heat_filling x = {h, c->taken_to ? c->taken_from : c->from, c->taken_to ? c->taken_to : c->to};
     struct store_query sq = q->q;
-    int64_t columns;
+    uint64_t columns;
 
     if (h->step <= 0)
         h->step = usual_step(x.to - x.from);
     if (!h->n_rows)
         h->n_rows = HEAT_ROWS;
     h->from = x.from - ((x.from % h->step) + h->step) % h->step;
-    columns = (x.to - h->from - 1) / h->step + 1;
+    columns = ((uint64_t) x.to - (uint64_t) h->from - 1) / (uint64_t) h->step + 1;
     if (columns > HEAT_COLUMNS_MAX)
-        return err_set(e, -EINVAL, "step: too many columns (%lld); the maximum is %d", (long long) columns,
+        return err_set(e, -EINVAL, "step: too many columns (%llu); the maximum is %d", (unsigned long long) columns,
                        HEAT_COLUMNS_MAX);
     if (h->n_rows > HEAT_ROWS_MAX)
         return err_set(e, -EINVAL, "rows: %u is not between 1 and %d", h->n_rows, HEAT_ROWS_MAX);
     h->n_columns = (uint32_t) columns;
-    h->values = arena_zalloc_array(h->arena, (size_t) columns * h->n_rows + 1, sizeof *h->values);
+    h->values = arena_zalloc_array(h->arena, columns * h->n_rows + 1, sizeof *h->values);
     if (!h->values)
         return -ENOMEM;
     sq.columns[0] = *c;

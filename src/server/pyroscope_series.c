@@ -227,10 +227,9 @@ static int put_series(struct pbjson *w, const struct py_request *r, const struct
 int64_t py_align(struct py_request *r)
 {
     int64_t now = clock_wall() / NS_PER_MS, step, n;
-    int64_t end = r->left.end ? r->left.end : now, start = r->left.start ? r->left.start : end - 3600000;
+    int64_t end = MIN(MAX(r->left.end ? r->left.end : now, CLOCK_MIN / NS_PER_MS), CLOCK_MAX / NS_PER_MS - 1);
+    int64_t start = MAX(MIN(r->left.start ? r->left.start : end - 3600000, end), CLOCK_MIN / NS_PER_MS);
 
-    end = MIN(end, CLOCK_MAX / NS_PER_MS - 1);
-    start = MAX(MIN(start, end), CLOCK_MIN / NS_PER_MS + 1);
     step = r->step >= 0.001 && r->step < 1e9 ? (int64_t) (r->step * 1000) : MAX((end - start) / 60, 1000);
     n = (end - start) / step;
     r->left.start = start - step + 1;

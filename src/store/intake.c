@@ -13,6 +13,7 @@
 #include "store/store.h"
 
 #define DAY (86400 * NS_PER_S)
+#define DURATION_MAX (3653 * DAY) /* of a profile */
 
 enum { MEMO_MAX = 32768, MEMO_BYTES = 16 << 20 };
 
@@ -106,18 +107,15 @@ static int plan_resource(struct planning *p, uint32_t i)
     return rc;
 }
 
-static void reject(struct planning *p, const struct profile *prof, int64_t age)
+/* what: completes "profile of 'SERVICE' ...". */
+static void reject(struct planning *p, const char *what)
 {
     struct str service = labels_get(&p->out->resources[p->resource].labels, STR(SEMCONV_SERVICE_NAME));
-    _cleanup_(buf_done) struct buf when = BUF_INIT;
 
     p->out->rejected++;
-    if (p->out->message[0])
-        return;
-    clock_format(&when, prof->time_ns);
-    snprintf(p->out->message, sizeof p->out->message, "profile of '%.*s' that starts at %s is too %s",
-             (int) MIN(service.n, 80), service.p ? service.p : "", buf_cstr(&when) ? when.p : "?",
-             age > 0 ? "old" : "far in the future");
+    if (!p->out->message[0])
+        snprintf(p->out->message, sizeof p->out->message, "profile of '%.*s' %s", (int) MIN(service.n, 80),
+                 service.p ? service.p : "", what);
 }
 
 /* Mutex and block profiles of Go have the same types and are distinguished by the profile's name; a type that wick does not
@@ -295,8 +293,6 @@ static void plan_source(struct planning *pl, const struct profile *p, struct int
     struct sources_profile from = {.start = out->time_ns};
     struct type also;
 
-    if (out->time_ns > INT64_MAX - 2 * SOURCES_DURATION_MAX)
-        return; /* no time of a real process */
     from.end = out->time_ns + MIN(MAX(p->duration_ns, 0), SOURCES_DURATION_MAX);
     for (uint32_t i = out->first_item; i < pl->out->n_items; i++) {
         struct intake_item *it = &pl->out->items[i];
@@ -338,8 +334,8 @@ static bool is_out_of_time(const struct planning *pl, int64_t time, int64_t *ret
     const struct intake_limits *l = pl->limits;
     int64_t other = l->believed ? l->believed : pl->now, early;
 
-    return time < 0 || __builtin_sub_overflow(MIN(pl->now, other), time, ret_age) || *ret_age > l->max_late ||
-           __builtin_sub_overflow(time, MAX(pl->now, other), &early) || early > l->max_early;
+    return time < 0 || time > CLOCK_MAX || __builtin_sub_overflow(MIN(pl->now, other), time, ret_age) ||
+           *ret_age > l->max_late || __builtin_sub_overflow(time, MAX(pl->now, other), &early) || early > l->max_early;
 }
 
 /* Whether a value is negative where it cannot be. Times and counts of events are never negative; a difference of two
@@ -359,31 +355,36 @@ static bool is_impossible(struct planning *pl, const struct profile *p, struct t
     return false;
 }
 
-static void reject_value(struct planning *p, const struct type *t)
+/* Whether a profile is refused for its times or its values. */
+static bool is_rejected(struct planning *pl, const struct profile *p, int64_t time)
 {
-    struct str service = labels_get(&p->out->resources[p->resource].labels, STR(SEMCONV_SERVICE_NAME));
+    _cleanup_(buf_done) struct buf what = BUF_INIT;
+    struct type type;
+    int64_t age = 0;
 
-    p->out->rejected++;
-    if (!p->out->message[0])
-        snprintf(p->out->message, sizeof p->out->message, "profile of '%.*s' has a negative value of %.*s",
-                 (int) MIN(service.n, 80), service.p ? service.p : "", STR_FMT(t->name));
+    if (is_out_of_time(pl, time, &age)) {
+        buf_puts(&what, "that starts at ");
+        clock_format(&what, p->time_ns);
+        buf_printf(&what, " is too %s", time < 0 || age > 0 ? "old" : "far in the future");
+    } else if (p->duration_ns < 0 || p->duration_ns > DURATION_MAX) {
+        buf_printf(&what, "has a duration of %lld ns, which is not from 0 to 10 years", (long long) p->duration_ns);
+    } else if (is_impossible(pl, p, &type)) {
+        buf_printf(&what, "has a negative value of %.*s", STR_FMT(type.name));
+    } else {
+        return false;
+    }
+    reject(pl, buf_cstr(&what) ? what.p : "is refused");
+    return true;
 }
 
 static void plan_profile(struct planning *pl, uint32_t i)
 {
     const struct profile *p = &pl->b->profiles[i];
     struct intake_profile *out = &pl->out->profiles[pl->out->n_profiles];
-    int64_t time = p->time_ns ? p->time_ns : pl->ctx->received_ns ? pl->ctx->received_ns : pl->now, age;
-    struct type type;
+    int64_t time = p->time_ns ? p->time_ns : pl->ctx->received_ns ? pl->ctx->received_ns : pl->now;
 
-    if (is_out_of_time(pl, time, &age)) {
-        reject(pl, p, time < 0 ? 1 : age);
+    if (is_rejected(pl, p, time))
         return;
-    }
-    if (is_impossible(pl, p, &type)) {
-        reject_value(pl, &type);
-        return;
-    }
     *out = (struct intake_profile){
         .profile = i, .resource = pl->resource, .scope = pl->scope, .time_ns = time, .first_item = pl->out->n_items};
     make_key(pl, p, out);

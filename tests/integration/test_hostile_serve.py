@@ -78,6 +78,16 @@ def test_values_that_cannot_be(server):
     assert server.json("/api/v1/top?query=heap")["total"] == -5
 
 
+@pytest.mark.parametrize("duration", [2**63, 2**64 - 1, 2**63 - 1, 4000 * 86400 * 10**9])
+def test_durations_that_cannot_be(server, duration):
+    """Below 0 as the server reads it, or longer than ten years."""
+    r = request([("main;a", 5, False)])
+    r.resource_profiles[0].scope_profiles[0].profiles[0].duration_nano = duration
+    status, answer = server.send(r)
+    assert status == 200 and b"has a duration of" in answer, answer  # a partial success that rejects
+    assert server.json("/api/v1/services") == []
+
+
 def cpu_of(s, path, body, kind):
     """CPU seconds that the server takes to answer; the best of three."""
     def spent():

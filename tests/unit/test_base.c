@@ -250,6 +250,8 @@ static void test_time(void)
     ok(t == CLOCK_MIN);
     eq_int(clock_parse_duration(STR("1.5s"), &d, NULL), 0);
     eq_int(d, 1500 * NS_PER_MS);
+    eq_int(clock_parse_duration(STR("4600000000000000000ns"), &d, NULL), 0);
+    eq_int(clock_parse_duration(STR("4611686018427387904ns"), &d, NULL), -ERANGE); /* longer than CLOCK_MAX */
     eq_int(clock_parse_duration(STR("5 parsecs"), &d, NULL), -EINVAL);
 }
 
