@@ -127,6 +127,30 @@ def test_speedscope(tmp_path):
     assert stacks(out) == {"wall": {("main", "work"): 2_505_000_000, ("main",): 504_000_000}}
 
 
+def test_speedscope_of_py_spy():
+    """Every thread is a profile, the weights are seconds."""
+    path = FILES / "py-spy-0.4.speedscope.json"
+    threads = oracle.speedscope(path, 1e9)
+    want = oracle.sums()
+    for stacks_of_thread in threads.values():
+        for stack, value in stacks_of_thread.items():
+            want["wall"][stack] += value
+    assert any("inner" in frame for stack in want["wall"] for frame in stack)
+    assert stacks(path) == oracle.plain(want)
+
+
+def test_samply():
+    """samply's import of a recording of perf: the stacks that `perf script` prints for it, one sample each 10.101 ms, with the build ids."""
+    doc, want = convert(FILES / "samply-0.13.json.gz"), oracle.load(FILES / "samply-0.13.json.expected.json.gz")["cpu"]
+    counts = {stack: value // 10_101_010 for stack, value in want.items()}
+    assert sum(counts.values()) == 52
+    assert oracle.otlp_addresses(doc, "samples") == {"samples": counts}
+    assert oracle.otlp_addresses(doc, "cpu") == {"cpu": {stack: n * 10_101_000 for stack, n in counts.items()}}
+    strings = doc["dictionary"]["stringTable"]
+    assert {("process.executable.build_id.gnu", "267094cc299d07a263117140c76b06f4e95afb6b"), ("thread.name", "spin")} <= {
+        (strings[a["keyStrindex"]], a["value"].get("stringValue")) for a in doc["dictionary"]["attributeTable"] if a.get("keyStrindex")}
+
+
 def test_refused_by_name(tmp_path):
     """What is not read says what to do instead."""
     cases = {

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Labels: any attribute of a resource, a profile or a sample is listed, filtered and grouped by, in every spelling, in wick's API, in
 Pyroscope's and over MCP; what no profile has is an error. The truth is what was sent."""
+import contextlib
 import json
 import time
 import urllib.parse
 
 import pytest
 
+import clickhouse_peer
 from pyroscope_messages import CPU
 from wick_tools import Server, profiles_service, request, tokens_of
 
@@ -56,16 +58,37 @@ def querier(server, method, **fields):
                       headers={"Content-Type": "application/json"})
 
 
-@pytest.mark.parametrize("engine", ["segment", "memory"])
+@contextlib.contextmanager
+def place_of(engine, directory):
+    """The options of a server that stores with the engine."""
+    if engine != "clickhouse":
+        yield ["--set", f"store.engine={engine}"]
+        return
+    if not clickhouse_peer.SERVER:
+        pytest.skip("no clickhouse-server")
+    (directory / "clickhouse").mkdir()
+    peer = clickhouse_peer.Single(directory / "clickhouse")
+    try:
+        yield ["--store", peer.url("labels")]
+    finally:
+        peer.stop()
+
+
+@pytest.mark.parametrize("engine", ["segment", "memory", pytest.param("clickhouse", marks=pytest.mark.slow)])
 def test_any_attribute(tmp_path, engine):
+    """The engine clickhouse chooses no labels by cardinality: it reads them from detail, with the same answers."""
     profiles_service()
-    server = Server(tmp_path, "--set", f"store.engine={engine}")
+    with place_of(engine, tmp_path) as options:
+        check_any_attribute(Server(tmp_path, *options), {"team", "k8s.pod.name"} if engine != "clickhouse" else set())
+
+
+def check_any_attribute(server, chosen):
     try:
         send_all(server)
         assert NAMES <= set(server.json("/api/v1/labels"))
-        marked = {x["name"]: x["slow"] for x in server.json("/api/v1/labels?attributes=marked")}
-        assert marked["service.name"] is False and marked["team"] is False and marked["thread.name"] is True
-        assert set(server.json("/api/v1/labels?attributes=false")) == {"service.name", "k8s.pod.name", "team"}
+        slow = {name for name, is_slow in marked(server).items() if is_slow}
+        assert slow & NAMES == NAMES - {"service.name"} - chosen
+        assert set(server.json("/api/v1/labels?attributes=false")) == {"service.name"} | chosen
         for spelling in ("k8s.pod.name", "k8s_pod_name"):
             assert server.json(f"/api/v1/labels/{spelling}/values") == ["bank-1", "shop-1", "shop-2"]
         assert server.json("/api/v1/labels/thread_name/values?query=" + urllib.parse.quote('cpu{team="red"}')) == ["io"]

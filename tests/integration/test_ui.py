@@ -151,7 +151,24 @@ def test_upload(server):
     other = json.dumps({"shared": {"frames": [{"name": "main"}, {"name": "parse"}]}, "$schema": "x", "profiles": [
         {"type": "sampled", "name": "t", "unit": "nanoseconds", "samples": [[0, 1], [0]], "weights": [3000000, 2000000]}]}).encode()
     run("upload", url=server.url, profile=file("app.cpuprofile", cpuprofile.read_bytes(), total, "fib"),
-        other=file("b.speedscope.json", other, 5000000, "parse"))
+        other=file("b.speedscope.json", other, 5000000, "parse"), files=real_files())
+
+
+def real_files():
+    """Every file of tests/data/files, each written by the tool of its name, with the totals of its types as `wick convert` reads them
+    (test_files.py compares those with the tools)."""
+    answer = []
+    for path in sorted((ROOT / "tests/data/files").iterdir()):
+        if ".expected." not in path.name:
+            doc = json.loads(subprocess.run([WICK, "convert", str(path), "--to", "otlp-json", "-"], capture_output=True, check=True, timeout=60).stdout)
+            profiles = [p for r in doc["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"]]
+            totals = {}
+            for p in profiles:
+                kind = p["sampleType"]["typeStrindex"]
+                totals[kind] = totals.get(kind, 0) + sum(int(v) for s in p.get("samples", []) for v in s["values"])
+            answer.append({"name": path.name, "path": str(path), "totals": sorted(totals.values())})
+    assert len(answer) > 8
+    return answer
 
 
 def test_empty_server(tmp_path):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A profile dropped on the page opens; two are compared; a file that is not a profile gets an explanation.
+import {readFileSync} from "node:fs";
 import {drawn, equal, ok, param, rowColors, settled} from "../lib.mjs";
 
 // Drags files over the page, calls between(), and drops them. files: [[name, base64]...].
@@ -78,4 +79,16 @@ export default async function (t) {
     });
     await t.axe(page, "upload");
     await t.clean(page, "upload");
+    const other = await t.page();
+    await other.goto(`${t.url}/services`);
+    await settled(other);
+    for (const file of t.files) {
+        await t.check(`a file of ${file.name} opens`, async () => {
+            await drop(other, [[file.name, readFileSync(file.path).toString("base64")]]);
+            await other.waitForFunction((name) => new URL(location).searchParams.get("query")?.includes(name), file.name);
+            await drawn(other);
+            const {total} = await treeOf(other);
+            ok(total[0] > 0 && file.totals.includes(total[0]), `${total[0]} is one of ${file.totals}`);
+        });
+    }
 }
