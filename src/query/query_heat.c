@@ -76,6 +76,8 @@ int query_heat(struct store *s, const struct query *q, struct query_heat *h, str
 
     if (h->step <= 0)
         h->step = usual_step(x.to - x.from);
+    if (h->step > HEAT_STEP_MAX)
+        return err_set(e, -EINVAL, "step: a column of the heat map is a year at most");
     if (!h->n_rows)
         h->n_rows = HEAT_ROWS;
     h->from = x.from - ((x.from % h->step) + h->step) % h->step;

@@ -8,6 +8,7 @@
 
 #include "query/query.h"
 
+#define HEAT_STEP_MAX (366 * 86400 * NS_PER_S) /* times HEAT_ROWS_MAX, it fits */
 enum { HEAT_COLUMNS = 300, HEAT_COLUMNS_MAX = 2000, HEAT_ROWS = 50, HEAT_ROWS_MAX = 200 };
 
 struct query_heat {
