@@ -46,13 +46,16 @@ bool child_find(struct str folders, const char *name, struct buf *ret_path)
     return false;
 }
 
-static int start(const char *const *argv, int out, pid_t *ret)
+static int start(const char *const *argv, int in, int out, pid_t *ret)
 {
     posix_spawn_file_actions_t fa;
     int r;
 
     posix_spawn_file_actions_init(&fa);
-    posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    if (in >= 0)
+        posix_spawn_file_actions_adddup2(&fa, in, STDIN_FILENO);
+    else
+        posix_spawn_file_actions_addopen(&fa, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&fa, out, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&fa, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
     r = posix_spawnp(ret, argv[0], &fa, NULL, (char *const *) argv, environ);
@@ -62,12 +65,17 @@ static int start(const char *const *argv, int out, pid_t *ret)
 
 int child_output(const char *const *argv, size_t limit, struct buf *out, struct err *e)
 {
+    return child_filter(argv, -1, limit, out, e);
+}
+
+int child_filter(const char *const *argv, int in, size_t limit, struct buf *out, struct err *e)
+{
     int ends[2], status, r, n;
     pid_t pid;
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return err_set(e, -errno, "cannot create a pipe: %m");
-    r = start(argv, ends[1], &pid);
+    r = start(argv, in, ends[1], &pid);
     fd_close(ends[1]);
     if (r < 0) {
         fd_close(ends[0]);

@@ -16,6 +16,8 @@ bool child_find(struct str folders, const char *name, struct buf *ret_path);
 /* Runs argv[0] and appends its standard output to out, at most limit bytes; its standard input and standard error are
  * /dev/null. -EIO with an error message if it fails. */
 int child_output(const char *const *argv, size_t limit, struct buf *out, struct err *e);
+/* The same with the descriptor `in` as its standard input. */
+int child_filter(const char *const *argv, int in, size_t limit, struct buf *out, struct err *e);
 
 /* Starts argv[0] with one end of a socket pair of this type (SOCK_STREAM, SOCK_SEQPACKET) as its standard input and
  * output; *ret_fd is the other end. */

@@ -14,16 +14,19 @@
 #include <unistd.h>
 
 #include "agent/reader/file_reader.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "cli/command.h"
 #include "conf/args.h"
 #include "symbol/dwarf_symbolizer.h"
+#include "symbol/symbol_code.h"
 #include "symbol/symbol_process.h"
 
 struct symbolize_arguments {
     bool help, unconfined, tables, tsv;
     int64_t memory;
     struct arg_list only;
+    const char *code, *build_id;
 };
 
 static const struct arg args[] = {
@@ -35,6 +38,10 @@ static const struct arg args[] = {
      "read only files below this directory; repeatable"},
     {0, "tables", ARG_FLAG, offsetof(struct symbolize_arguments, tables), NULL,
      "for the agent: requests on standard input about files that are passed by descriptor"},
+    {0, "code", ARG_STRING, offsetof(struct symbolize_arguments, code), "ADDRESS-END",
+     "for the server: the code of the function at this address of the file on standard input"},
+    {0, "build-id", ARG_STRING, offsetof(struct symbolize_arguments, build_id), "ID",
+     "--code: the file must have this build ID"},
     {0, "unconfined", ARG_FLAG, offsetof(struct symbolize_arguments, unconfined), NULL, "do not drop privileges"},
     {'h', "help", ARG_FLAG, offsetof(struct symbolize_arguments, help), NULL, "show this help"},
     {0},
@@ -120,6 +127,29 @@ static int serve_tables(const struct symbolize_arguments *o, struct err *e)
     return command_end("symbolize", file_reader_serve(STDIN_FILENO), e);
 }
 
+/* symbolize --code ADDRESS-END <FILE */
+static int print_code(const struct symbolize_arguments *o, struct err *e)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct symbol_code_request q = {.build_id = str_from(o->build_id)};
+    char *rest;
+    int r = o->unconfined ? 0 : confine(o, true);
+
+    if (r < 0)
+        return command_end("symbolize", err_set(e, r, "cannot confine this process: %s", strerror(-r)), e);
+    q.address = strtoull(o->code, &rest, 16);
+    q.end = *rest == '-' ? strtoull(rest + 1, &rest, 16) : q.address;
+    if (*rest)
+        return command_misused("symbolize", "'%s' is not ADDRESS-END (hexadecimal)", o->code);
+    r = symbol_code(STDIN_FILENO, &q, &out, e);
+    if (r < 0) { /* the caller reads standard output alone */
+        buf_reset(&out);
+        buf_printf(&out, "!%s\n", err_message(e, r));
+    }
+    r = fd_write_all(STDOUT_FILENO, out.p, out.n);
+    return command_end("symbolize", r, e);
+}
+
 static int run(int argc, char **argv)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
@@ -138,6 +168,8 @@ static int run(int argc, char **argv)
         args_help(args, stdout);
         return EXIT_DONE;
     }
+    if (o.code)
+        return print_code(&o, &e);
     if (n == 1 || (n == 0 && !is_socket(STDIN_FILENO)))
         return command_misused("symbolize", n ? "ADDRESS is required" : "BINARY and ADDRESS are required");
     if (o.tables)

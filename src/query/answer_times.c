@@ -116,6 +116,14 @@ static int name_spans(struct answer_request *c, struct query_chart *chart, struc
     return r;
 }
 
+/* A number of a long array. */
+static void put_number(struct buf *out, bool first, uint64_t v)
+{
+    if (!first)
+        buf_putc(out, ',');
+    json_put_u64(out, v);
+}
+
 static void put_frames(struct buf *out, const struct tree *t)
 {
     buf_puts(out, "\"names\":[");
@@ -128,13 +136,13 @@ static void put_frames(struct buf *out, const struct tree *t)
     }
     buf_puts(out, "],\"kinds\":[");
     for (uint32_t i = 0; i < t->n_frames; i++)
-        buf_printf(out, "%s%u", i ? "," : "", t->frames[i].kind);
+        put_number(out, i == 0, t->frames[i].kind);
     buf_puts(out, "],\"parents\":[");
     for (uint32_t i = 0; i < t->n_nodes; i++)
-        buf_printf(out, "%s%u", i ? "," : "", i ? t->parent[i] : 0);
+        put_number(out, i == 0, i ? t->parent[i] : 0);
     buf_puts(out, "],\"frames\":[");
     for (uint32_t i = 0; i < t->n_nodes; i++)
-        buf_printf(out, "%s%u", i ? "," : "", i ? t->frame[i] : 0);
+        put_number(out, i == 0, i ? t->frame[i] : 0);
     buf_putc(out, ']');
 }
 
@@ -146,9 +154,12 @@ static void put_thread(struct buf *out, const struct chart_thread *t)
     buf_printf(out, "\"id\":%lld,\"pid\":%lld,\"running\":%lld,\"waiting\":%lld,\"samples\":%llu,\"cells\":[",
                (long long) t->id, (long long) t->pid, (long long) t->value[CHART_RUNNING],
                (long long) t->value[CHART_WAITING], (unsigned long long) t->samples);
-    for (uint32_t i = 0; i < t->n_cells; i++)
-        buf_printf(out, "%s%u,%u,%u,%u", i ? "," : "", t->cells[i].column, t->cells[i].n, t->cells[i].node,
-                   t->cells[i].kind);
+    for (uint32_t i = 0; i < t->n_cells; i++) {
+        put_number(out, i == 0, t->cells[i].column);
+        put_number(out, false, t->cells[i].n);
+        put_number(out, false, t->cells[i].node);
+        put_number(out, false, t->cells[i].kind);
+    }
     buf_puts(out, "]}");
 }
 

@@ -16,7 +16,7 @@
 #include "store/frames.h"
 
 #define WAITS_AFTER (60 * NS_PER_S) /* a wait is sent with a profile that starts at most this long after it began */
-enum { THREADS_SEEN_MAX = 1 << 16, ATTRS_NONE = 0 };
+enum { THREADS_SEEN_MAX = 1 << 16, THREADS_KNOWN = 256 };
 
 struct chart_piece {
     int64_t from, to;
@@ -32,6 +32,12 @@ struct seen_thread {
     uint32_t shown; /* its number in the answer + 1 */
 };
 
+/* Samples of one thread share their attributes in a batch: which thread a run of attributes belongs to. */
+struct known_thread {
+    struct run attrs;
+    uint32_t thread; /* + 1; 0 = not known */
+};
+
 struct charting {
     struct query_chart *out;
     struct chart_piece *pieces;
@@ -44,9 +50,11 @@ struct charting {
     uint8_t kind;
     struct {
         const struct batch *batch;
-        uint32_t *node; /* per stack, + 1 */
+        uint32_t *node;  /* per stack, + 1 */
+        uint32_t *frame; /* per location without inlined calls, + 1 */
         struct str service;
-        int64_t pid, resource;
+        int64_t pid;
+        struct known_thread known[THREADS_KNOWN];
     } now;
 };
 
@@ -63,7 +71,7 @@ static void read_resource(struct charting *x, const struct batch *b, uint32_t in
 
     x->now.service = (struct str){0};
     x->now.pid = 0;
-    x->now.resource = index;
+    memset(x->now.known, 0, sizeof x->now.known);
     for (uint32_t i = 0; i < a->n; i++) {
         if (str_is(a->v[i].key, SEMCONV_SERVICE_NAME))
             x->now.service = text_of(&a->v[i].value);
@@ -72,8 +80,8 @@ static void read_resource(struct charting *x, const struct batch *b, uint32_t in
     }
 }
 
-/* The number of a sample's thread; negative on failure. */
-static int thread_of(struct charting *x, const struct batch *b, const struct sample *s)
+/* Finds or adds the thread that a sample's attributes name. */
+static int find_thread(struct charting *x, const struct batch *b, const struct sample *s)
 {
     struct str name = {0};
     int64_t id = 0;
@@ -106,6 +114,20 @@ static int thread_of(struct charting *x, const struct batch *b, const struct sam
     return (int) x->n_seen++;
 }
 
+/* The number of a sample's thread; negative on failure. */
+static int thread_of(struct charting *x, const struct batch *b, const struct sample *s)
+{
+    struct known_thread *k = &x->now.known[s->attrs.off % THREADS_KNOWN];
+    int r;
+
+    if (k->thread && k->attrs.off == s->attrs.off && k->attrs.n == s->attrs.n)
+        return (int) k->thread - 1;
+    r = find_thread(x, b, s);
+    if (r >= 0)
+        *k = (struct known_thread){s->attrs, (uint32_t) r + 1};
+    return r;
+}
+
 static uint32_t link_of(struct charting *x, const struct link *l)
 {
     uint64_t h = hash64(l, sizeof *l);
@@ -123,10 +145,29 @@ static uint32_t link_of(struct charting *x, const struct link *l)
 static int begin_batch(struct charting *x, const struct batch *b)
 {
     mem_free(x->now.node);
+    mem_free(x->now.frame);
     x->now.node = mem_zalloc_array(b->dict.n_stacks + 1u, sizeof *x->now.node);
+    x->now.frame = mem_zalloc_array(b->dict.n_locations + 1u, sizeof *x->now.frame);
     x->now.batch = b;
-    x->now.resource = -1;
-    return x->now.node ? 0 : -ENOMEM;
+    return x->now.node && x->now.frame ? 0 : -ENOMEM;
+}
+
+/* The frame of line k of a location in the answer's tree. */
+static uint32_t frame_at(struct charting *x, uint32_t location, uint32_t k)
+{
+    const struct batch *b = x->now.batch;
+    bool only = b->dict.locations[location].lines.n <= 1;
+    struct frame f;
+    uint32_t frame;
+
+    if (only && x->now.frame[location])
+        return x->now.frame[location] - 1;
+    frame_of_location(b, location, k, &f);
+    frame_reduce(&f, BY_FUNCTION);
+    frame = tree_frame(x->out->tree, &f);
+    if (only && frame != TREE_NONE)
+        x->now.frame[location] = frame + 1;
+    return frame;
 }
 
 /* The node of a stack in the answer's tree. */
@@ -143,12 +184,8 @@ static uint32_t node_of(struct charting *x, uint32_t stack)
         uint32_t location = b->dict.indices[st.off + i], lines = b->dict.locations[location].lines.n;
 
         for (uint32_t k = lines ? lines : 1; k-- > 0 && node != TREE_NONE;) {
-            struct frame f;
-            uint32_t frame;
+            uint32_t frame = frame_at(x, location, k);
 
-            frame_of_location(b, location, k, &f);
-            frame_reduce(&f, BY_FUNCTION);
-            frame = tree_frame(t, &f);
             node = frame == TREE_NONE ? TREE_NONE : tree_child(t, node, frame);
         }
     }
@@ -180,20 +217,30 @@ static int add_piece(struct charting *x, const struct sample *s, uint32_t thread
     return array_push(x->pieces, x->n_pieces, x->cap_pieces, CHART_PIECES_MAX, p);
 }
 
-static int add_sample(struct charting *x, const struct profile *p, const struct sample *s)
+/* timed: the profile's values are times; otherwise a sample stands for the period. */
+static int add_sample(struct charting *x, const struct profile *p, const struct sample *s, bool timed)
 {
     const struct batch *b = x->now.batch;
-    const int64_t *values = s->values.n ? b->values + s->values.off : NULL;
-    bool time = str_is(batch_string(b, p->types[p->n_types - 1].unit), "nanoseconds");
     int thread = s->timestamps.n ? thread_of(x, b, s) : 0, r = thread < 0 ? thread : 0;
 
     if (!s->timestamps.n)
         x->out->untimed++;
     for (uint32_t i = 0; r == 0 && i < s->timestamps.n; i++) {
-        int64_t ns = time && values ? values[i] : p->period;
+        int64_t ns = timed && s->values.n ? query_value_at(b, p, s, i) : p->period;
 
         r = add_piece(x, s, (uint32_t) thread, (int64_t) b->timestamps[s->timestamps.off + i], ns > 0 ? ns : 1);
     }
+    return r;
+}
+
+static int add_profile(struct charting *x, const struct profile *p)
+{
+    const struct batch *b = x->now.batch;
+    bool timed = str_is(batch_string(b, p->types[p->n_types - 1].unit), "nanoseconds");
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < p->samples.n; i++)
+        r = add_sample(x, p, &b->samples[p->samples.off + i], timed);
     return r;
 }
 
@@ -210,8 +257,7 @@ static int add_batch(void *ctx, struct batch *b)
             struct run profiles = b->scopes[k].profiles;
 
             for (uint32_t p = profiles.off; r == 0 && p < profiles.off + profiles.n; p++)
-                for (uint32_t j = 0; r == 0 && j < b->profiles[p].samples.n; j++)
-                    r = add_sample(x, &b->profiles[p], &b->samples[b->profiles[p].samples.off + j]);
+                r = add_profile(x, &b->profiles[p]);
         }
     }
     return r;
@@ -432,6 +478,7 @@ int query_chart(struct store *s, const struct query *q, struct query_chart *ret,
     mem_free(x.seen);
     mem_free(x.links);
     mem_free(x.now.node);
+    mem_free(x.now.frame);
     map_done(&x.by_key);
     map_done(&x.by_link);
     if (r < 0)

@@ -46,11 +46,10 @@ static int add_batch(void *ctx, struct batch *b)
 
         for (uint32_t i = 0; i < prof->samples.n; i++) {
             const struct sample *s = &b->samples[prof->samples.off + i];
-            const int64_t *values = s->values.n ? b->values + s->values.off : NULL;
 
             for (uint32_t k = 0; k < s->timestamps.n; k++)
-                add(ctx, &(struct store_moment){(int64_t) b->timestamps[s->timestamps.off + k], values ? values[k] : 1,
-                                                true});
+                add(ctx, &(struct store_moment){(int64_t) b->timestamps[s->timestamps.off + k],
+                                                query_value_at(b, prof, s, k), true});
             if (!s->timestamps.n)
                 add(ctx,
                     &(struct store_moment){prof->time_ns, batch_sample_value(b, prof, s, prof->n_types - 1), false});

@@ -6,6 +6,7 @@
 #ifndef QUERY_QUERY_HEAT_H
 #define QUERY_QUERY_HEAT_H
 
+#include "model/batch.h"
 #include "query/query.h"
 
 #define HEAT_STEP_MAX (366 * 86400 * NS_PER_S) /* times HEAT_ROWS_MAX, it fits */
@@ -28,5 +29,13 @@ int query_heat(struct store *s, const struct query *q, struct query_heat *h, str
 
 /* How long before the start of a range a profile with samples in it may start. */
 #define QUERY_TAKEN_BEFORE (600 * NS_PER_S)
+
+/* The value at timestamp i of the sample, of the profile's last type. 1 if the sample has only timestamps. */
+static inline int64_t query_value_at(const struct batch *b, const struct profile *p, const struct sample *s, uint32_t i)
+{
+    uint32_t at = p->n_types > 1 ? p->n_types - 1 : i;
+
+    return at < s->values.n ? b->values[s->values.off + at] : s->values.n ? 0 : 1;
+}
 
 #endif

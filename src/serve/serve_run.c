@@ -24,6 +24,7 @@
 #include "pipeline/graph/flow.h"
 #include "serve/agent_config.h"
 #include "serve/senders.h"
+#include "serve/serve_code.h"
 #include "serve/serve_intake.h"
 #include "serve/serve_pipelines.h"
 #include "serve/serve_scrape.h"
@@ -241,6 +242,8 @@ static int start_ui(struct serve *s)
 
     s->ui.senders = s->senders;
     s->ui.senders_json = senders_json;
+    s->ui.code = serve_code;
+    s->ui.code_ctx = s->names.source;
     return r;
 }
 

@@ -296,6 +296,16 @@ int name_source_check(struct name_source *s, const char *path, struct str build_
     return (int) a->quality;
 }
 
+int name_source_resolve(struct name_source *s, const char *path, const struct names_request *q,
+                        struct symbol_answer **ret, struct err *e)
+{
+    char found[BINARY_PATH_SIZE];
+
+    if (!path[0])
+        find_file(s, q->tenant, q->build_id, found);
+    return ask(s, path[0] ? path : found, q, ret, e);
+}
+
 void name_source_changed(struct name_source *s, const char *tenant, struct str build_id)
 {
     pthread_mutex_lock(&s->lock);

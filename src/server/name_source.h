@@ -45,6 +45,9 @@ DEFINE_CLEANUP(struct name_source *, name_source_free)
 struct names *name_source_names(struct name_source *s);
 /* Checks that the file holds symbols of this build id. Returns its quality, or -EINVAL with an error message. */
 int name_source_check(struct name_source *s, const char *path, struct str build_id, struct err *e);
+/* Names and lines of addresses of a file, or of the file of this build ID if path is "". Nothing is remembered. */
+int name_source_resolve(struct name_source *s, const char *path, const struct names_request *q,
+                        struct symbol_answer **ret, struct err *e);
 /* A new file has arrived: discards what is remembered about its build id. */
 void name_source_changed(struct name_source *s, const char *tenant, struct str build_id);
 /* A copy of what is known about a tenant's build ids, to be freed with mem_free(). */

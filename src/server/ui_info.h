@@ -17,6 +17,13 @@ struct ui_file {
     const char *name, *type;
 };
 
+/* The function whose instructions are asked for. */
+struct ui_code {
+    const char *tenant;
+    struct str build_id, file; /* file: the binary's path on the profiled machine */
+    uint64_t address, end;     /* ELF addresses that were sampled: the first, and after the last */
+};
+
 struct ui_info {
     const char *mode;        /* "server", or "files" for wick pprof -http */
     struct ui_file files[2]; /* files: the profile, and what it is compared with */
@@ -42,6 +49,9 @@ struct ui_info {
     /* files: appends the text of a source file, found by pprof's rules; -ENOENT with an error message. May be NULL. */
     int (*read_source)(void *ctx, struct str file, struct buf *out, struct err *e);
     void *ctx;
+    /* Appends the instructions of a function as JSON; -ENOENT with an error message. May be NULL. */
+    int (*code)(void *ctx, const struct ui_code *q, struct buf *out, struct err *e);
+    void *code_ctx;
 };
 
 /* Replaces the settings. After it returns, the old ones are no longer in use. */

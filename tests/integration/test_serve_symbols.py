@@ -7,8 +7,10 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,46 @@ def test_tenants_do_not_share(server, tmp_path):
     assert server.get("/api/v1/symbols/" + b.build_id, mine, b.path.read_bytes(), method="PUT")[0] == 200
     assert b"other_function" in server.get("/api/v1/top?query=cpu", mine)[1]
     assert b"other_function" not in server.get("/api/v1/top?query=cpu", theirs)[1]
+
+
+def objdump(path, function):
+    out = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--disassemble=" + function, str(path)], capture_output=True, text=True, check=True).stdout
+    return ["0x" + a for a in re.findall(r"^ +([0-9a-f]+):\t", out, re.M)]
+
+
+def test_instructions(server, tmp_path):
+    """Of an uploaded file, and of a file of this machine only if it has the build id that was asked for."""
+    with tempfile.TemporaryDirectory() as place:  # tmp_path cannot be read by the user that the server runs as
+        os.chmod(place, 0o755)
+        check_instructions(server, Binary(Path(place)), tmp_path)
+
+
+def check_instructions(server, b, tmp_path):
+    at = b.address("other_function")
+
+    def code(token=None, **q):
+        status, body = server.get("/api/v1/code?" + urllib.parse.urlencode({"build_id": b.build_id, "address": hex(at), "missing": "ok", **q}), token)[:2]
+        assert status == 200, body
+        return json.loads(body)
+
+    local = code(file=str(b.path))
+    assert [i["address"] for i in local["instructions"]] == objdump(b.path, "other_function") and local["symbol"] == "other_function"
+    assert any(i.get("file", "").endswith("program.c") and i["line"] > 0 for i in local["instructions"])
+    assert code(file=str(b.path), build_id="00" * 20)["instructions"] == []
+    assert "build ID" in code(file=str(b.path), build_id="00" * 20)["reason"]
+    for file in ("/etc/passwd", "/dev/zero", str(tmp_path), "relative", ""):
+        assert code(file=file)["instructions"] == [], file
+    assert server.get(f"/api/v1/code?build_id={b.build_id}&address=zz")[0] == 400
+    assert server.get(f"/api/v1/code?build_id={b.build_id}&address=1")[0] == 404
+    upload(server, b.path)
+    uploaded = code()
+    assert uploaded["instructions"] == local["instructions"]
+    assert code(address="0x1")["instructions"] == []  # nothing is there
+    # a tenant sees neither what others uploaded nor files of this machine
+    token = subprocess.run([WICK, "token", "create", "--file", str(server.dir / "tokens"), "--scope", "read", "--tenant", "other"], capture_output=True,
+                           text=True, check=True).stdout.strip()
+    wait_for(lambda: server.get("/api/v1/status")[0] == 401)
+    assert code(token, file=str(b.path)) == {"instructions": [], "reason": "this server cannot read the binary: wick symbols upload BINARY"}
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ module of tests/ui/suites is one test; its checks are listed when it fails. Scre
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import threading
@@ -130,7 +131,10 @@ def test_source_lines(tmp_path):
         done = subprocess.run([WICK, "run", "-t", "cpu", "--export", "http://" + s.grpc, "--", "./burn"], cwd=tmp_path, timeout=60, capture_output=True,
                               text=True, env={**os.environ, "OTEL_SERVICE_NAME": "burner"})
         assert done.returncode == 0, done.stderr
-        run("source", url=s.url, service="burner", file=str(tmp_path / "burn.c"), line=6)
+        subprocess.run([WICK, "symbols", "upload", "--server", s.url, "burn"], cwd=tmp_path, check=True, capture_output=True)
+        listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--disassemble=burn", "burn"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        code = [("0x" + a.strip(), " ".join(text.split())) for a, text in re.findall(r"^ +([0-9a-f]+):\t(.*)$", listing, re.M)]
+        run("source", url=s.url, service="burner", file=str(tmp_path / "burn.c"), line=6, code=code)
     finally:
         s.stop()
 

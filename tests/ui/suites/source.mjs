@@ -24,5 +24,19 @@ export default async function (t) {
         ok(words.includes("for") && words.includes("unsigned"), `coloured: ${words}`);
     });
     await t.shot(page, "source-lines");
+    await t.check("the page of the function shows its instructions as objdump does, with the weight of each", async () => {
+        await page.goto(`${t.url}/function?fn=burn&query=${encodeURIComponent(`cpu{service.name="${t.service}"}`)}`);
+        await page.locator(".assembly .place").first().waitFor();
+        const rows = await page.locator(".assembly tbody tr:not(.place)").evaluateAll((list) => list.map((r) => [...r.cells].map((c) => c.innerText.trim().replace(/\s+/g, " "))));
+        equal(rows.map((r) => r[2]), t.code.map((i) => i[0]), "every instruction of the function");
+        const bare = (s) => s.replace(/\b0x/g, "").replace(/ ?<.*/, "");
+        equal(rows.map((r) => bare(r[3])), t.code.map((i) => bare(i[1])));
+        const sum = rows.reduce((n, r) => n + (parseFloat(r[1]) || 0), 0);
+        ok(sum > 98 && sum < 102, `the weights of all instructions are those of the function: ${sum} %`);
+        ok((await page.locator(".assembly .place td:last-child").allInnerTexts()).includes(`burn.c:${t.line}`), "their source lines");
+    });
+    await page.locator(".assembly").scrollIntoViewIfNeeded();
+    await t.shot(page, "assembly");
+    await t.axe(page, "assembly");
     await t.clean(page, "source lines");
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of one function: what it costs, how that developed over 30 days by version, when it was first seen, who calls it,
-// what it calls, and its lines.
+// what it calls, its lines and its instructions.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, coverageOf, useData} from "../lib/api.js";
@@ -17,6 +17,7 @@ import {Chart, complete} from "../parts/chart.js";
 import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded, Wrong} from "../parts/states.js";
+import {Assembly} from "./assembly.js";
 import {ask} from "./explore.js";
 import {FunctionPicker, Sandwich, useFunctions} from "./sandwich.js";
 import {Source} from "./source.js";
@@ -34,7 +35,7 @@ function Page({p}) {
             ${p.fn && html`<${AlertButton} query=${q.query} fn=${p.fn} /><a class="button" href=${href("explore", {query: p.query, from: p.from, to: p.to, focus: `^${p.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`})}>Flame graph of its stacks</a>`}</div>
         ${p.fn ? html`<div class="services"><${Facts} p=${p} q=${q} top=${top} /><${Trend} p=${p} q=${q} />
             <section class="panel function-pane" aria-label="callers and callees"><${Sandwich} p=${p} q=${q} range=${range} bare /></section>
-            <section class="panel function-pane" aria-label="source lines"><h2>Lines</h2><${Source} p=${p} q=${q} range=${range} bare /></section><${Instructions} p=${p} q=${q} /></div>`
+            <section class="panel function-pane" aria-label="source lines"><h2>Lines</h2><${Source} p=${p} q=${q} range=${range} bare /></section><${Assembly} p=${p} q=${q} range=${range} /></div>`
         : html`<${FunctionPicker} p=${p} top=${top} /><${Box} title="Pick a function"><p>Choose one above.</p><//>`}`;
 }
 
@@ -49,39 +50,6 @@ function Facts({p, q, top}) {
         ${one("total", `${percent(row.total / d.total, undefined, digits)} · ${amount(row.total, d.unit, d.type, digits)}`)}${one("rate", rate(row.total, d.unit, d.type, cover.ns, digits))}
         ${one("self", `${percent(row.self / d.total, undefined, digits)} · ${amount(row.self, d.unit, d.type, digits)}`)}${n !== undefined ? one("samples", `${samplesText(n)} at ${cover.rates.join("–")} Hz`) : ""}
         ${one("rank", `${at + 1} of ${d.count}, by total`)}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
-}
-
-// Addresses of the function by the weight of the instruction there, and the command that shows their code. The server has no
-// disassembler: it would have to run one on files that others upload.
-const ADDRESSES = 40;
-function Instructions({p, q}) {
-    const focus = `^${p.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
-    const flame = useData(apiUrl("flame", {...q, by: "address", focus, max_nodes: 3000}));
-    const found = useMemo(() => flame.data && addressesOf(flame.data, p.fn), [flame.data, p.fn]);
-    if (!found?.rows.length) return "";
-    const hex = (a) => "0x" + a.toString(16), low = found.rows.reduce((a, r) => (r.address < a ? r.address : a), found.rows[0].address), high = found.rows.reduce((a, r) => (r.address > a ? r.address : a), 0n);
-    const shown = found.rows.slice(0, ADDRESSES).sort((a, b) => (a.address < b.address ? -1 : 1)), most = Math.max(...shown.map((r) => r.self), 1);
-    return html`<section class="panel" aria-label="instructions"><h2>Instructions <span class="muted">${found.binary}</span></h2>
-        <p class="muted foot">Code: <code>objdump -dlC --start-address=${hex(low)} --stop-address=${hex(high + 16n)} ${found.binary}</code></p>
-        <table class="instructions"><caption class="sr">weight per instruction</caption><thead><tr><th scope="col">address</th><th scope="col">line</th><th scope="col" class="num">self</th><th scope="col" class="num">share</th></tr></thead>
-        <tbody>${shown.map((r) => html`<tr key=${hex(r.address) + r.line}><td><code>${hex(r.address)}</code></td><td>${r.line || ""}</td><td class="num">${amount(r.self, flame.data.unit, flame.data.type)}</td><td class="num"><span class="heat-bar" style=${{width: `${Math.round((60 * r.self) / most)}px`}}></span> ${percent(r.self / (found.self || 1))}</td></tr>`)}</tbody></table>
-        ${found.rows.length > ADDRESSES ? html`<p class="muted foot">The ${ADDRESSES} heaviest of ${found.rows.length}.</p>` : ""}</section>`;
-}
-
-// t: a tree by address, as JSON.
-function addressesOf(t, fn) {
-    const rows = new Map();
-    let self = 0, binary = "";
-    for (const [, frame, own] of t.nodes) {
-        const f = t.frames[frame];
-        if (!f || f.function !== fn || !f.address || !(own > 0)) continue;
-        const row = rows.get(f.address) ?? {address: BigInt(f.address), line: f.line, self: 0};
-        row.self += own;
-        self += own;
-        binary ||= f.mapping ?? "";
-        rows.set(f.address, row);
-    }
-    return {rows: [...rows.values()].sort((a, b) => b.self - a.self), self, binary};
 }
 
 // As long as there are profiles, up to 30 days; by version of the service or, without one, by service.
