@@ -41,10 +41,12 @@ views() {
     serve day build/src/cli/wick serve --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
     build/venv/bin/python bench/ui_day.py "http://$(grep -o 'OTLP/HTTP: listening on 127[^ "]*' "$tmp/day.log" | awk '{print $4}')"
     url_day=$(grep -o 'ready: http://[^ ]*' "$tmp/day.log" | cut -d' ' -f2)
-    echo "| a day of data, 5 users at once | | | |"
+    echo "| a day of data, 5 users at once | warm | after a start, each for the first time | |"
     echo "|---|---|---|---|"
     node bench/ui_bench.mjs questions "$url_day" >"$tmp/questions"
-    node bench/ui_bench.mjs views "$url_day" "$tmp/questions"
+    kill "${pids##* }" && wait "${pids##* }" || true # what is measured is read from segments, by a server that has read nothing yet
+    serve again build/src/cli/wick serve --no-agent --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
+    node bench/ui_bench.mjs views "$(grep -o 'ready: http://[^ ]*' "$tmp/again.log" | cut -d' ' -f2)" "$tmp/questions"
     echo
 }
 
@@ -52,8 +54,9 @@ times() {
     serve times build/src/cli/wick serve --no-agent --store "$tmp/times" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
     echo "| samples with times | | | bar |"
     echo "|---|---|---|---|"
-    build/venv/bin/python bench/ui_times.py "http://$(grep -o 'OTLP/HTTP: listening on 127[^ "]*' "$tmp/times.log" | awk '{print $4}')" \
-        "$(grep -o 'ready: http://[^ ]*' "$tmp/times.log" | cut -d' ' -f2)"
+    url_times=$(grep -o 'ready: http://[^ ]*' "$tmp/times.log" | cut -d' ' -f2)
+    build/venv/bin/python bench/ui_times.py "http://$(grep -o 'OTLP/HTTP: listening on 127[^ "]*' "$tmp/times.log" | awk '{print $4}')" "$url_times" "$tmp/chart"
+    node bench/ui_bench.mjs chart "$url_times" "$(cat "$tmp/chart")"
     echo
 }
 

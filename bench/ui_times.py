@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""ui_times.py OTLP_URL API_URL: sends samples with times as the agent does (99 Hz, a profile every 5 s, thread and CPU of each
+"""ui_times.py OTLP_URL API_URL [FILE]: sends samples with times as the agent does (99 Hz, a profile every 5 s, thread and CPU of each
 sample): an hour of a service that keeps CORES CPUs busy, and a minute of one with 32 busy threads that also wait. Then asks for
-the heat map and the flame chart, and prints rows of a markdown table."""
+the heat map and the flame chart, and prints rows of a markdown table. FILE gets the path of the page that shows the minute."""
 import os
 import random
 import sys
@@ -81,3 +81,5 @@ row(f"heat map of an hour, {hour} samples", "heatmap", 'cpu{service.name="busy"}
 row(f"flame chart of a minute, 32 threads, {minute} samples", "chart", 'cpu{service.name="threads"}', end - 60 * S, end, 200)
 row("flame graph of a second", "flame", 'cpu{service.name="busy"}', end - 600 * S, end - 599 * S, 200, times="sample")
 row("flame chart of an hour", "chart", 'cpu{service.name="busy"}', end - 3600 * S, end, 600)
+if len(sys.argv) > 3:
+    Path(sys.argv[3]).write_text("explore?" + urllib.parse.urlencode({"view": "chart", "query": 'cpu{service.name="threads"}', "from": end // S - 60, "to": end // S}))

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import threading
 import time
+import urllib.parse
 from pathlib import Path
 
 import pytest
@@ -30,11 +31,11 @@ if not (MODULES / "node_modules/playwright-core").exists():
     pytest.skip("playwright-core is not installed: tools/deps test", allow_module_level=True)
 
 
-def run(suite, **config):
+def run(suite, timeout=480, **config):
     SHOTS.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "WICK_UI_MODULES": str(MODULES), "WICK_CHROMIUM": CHROMIUM}
     p = subprocess.run(["node", str(ROOT / "tests/ui/run.mjs"), suite, json.dumps({"shots": str(SHOTS), **config})],
-                       capture_output=True, text=True, env=env, timeout=480)
+                       capture_output=True, text=True, env=env, timeout=timeout)
     results = [json.loads(line) for line in p.stdout.split("\n") if line.startswith("{")]
     assert results, p.stderr[-2000:]
     bad = [f"{r['name']}\n{r['error']}" for r in results if not r["ok"]]
@@ -142,6 +143,39 @@ def test_source_lines(tmp_path):
 @pytest.mark.slow
 def test_live_in_every_view(server):
     run("live", url=server.url, every=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["pictures", "still"])
+def test_every_view(tmp_path, part):
+    """Every view in every size and theme (pictures in build/screenshots), and eight minutes of it while new data arrive.
+    WICK_UI_VIEWS names some of them."""
+    (tmp_path / "wick.yaml").write_text("ui:\n  price_per_core_hour: 0.04\n")
+    s = Server(tmp_path, "--config", str(tmp_path / "wick.yaml"), "--no-agent")
+    stop = threading.Event()
+
+    def keep_sending():
+        while not stop.wait(2):
+            r = ui_data.Request("checkout", "1.5.0")
+            r.profile("cpu", "nanoseconds", time.time_ns() - 5 * 10**9, [(("main", "example.com/shop/cart.encode"), 10**9)], 5 * 10**9)
+            s.send(r.done())
+
+    sender = threading.Thread(target=keep_sending)
+    try:
+        for r in ui_data.requests(time.time_ns()):
+            assert s.send(r)[0] == 200
+        data = timed_data.Timed()
+        data.send(s)
+        first = data.start // timed_data.S
+        sender.start()
+        more = {"only": os.environ["WICK_UI_VIEWS"].split(",")} if "WICK_UI_VIEWS" in os.environ else {}
+        run("every", timeout=3000, url=s.url, part=part, **more,
+            timed="query=" + urllib.parse.quote('cpu{service.name="ticker"}') + f"&from={first}&to={first + timed_data.SECONDS}")
+    finally:
+        stop.set()
+        if sender.is_alive():
+            sender.join()
+        s.stop()
 
 
 def test_upload(server):

@@ -5,7 +5,7 @@ import {drawn, equal, ok, param, settled} from "../lib.mjs";
 
 const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}');
 
-async function answers(page) {
+export async function answers(page) {
     const json = (name, value) => page.route(new RegExp(`/api/v1/${name}(\\?|$)`), (r) => r.fulfill({json: typeof value === "function" ? value() : value}));
     await page.route(/\/api\/v1\/status/, async (r) => {
         const a = await r.fetch(), j = await a.json();

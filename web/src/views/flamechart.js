@@ -100,6 +100,7 @@ function Lanes({d, p, q, whole, shown, loading}) {
     useEffect(() => {
         const draw = () => el.current && paint(el.current, box.current, {d, lanes, from, length, drag, theme});
         draw();
+        performance.mark("wick-chart-drawn");
         const watch = new ResizeObserver(draw), at = box.current;
         watch.observe(at);
         at.addEventListener("scroll", draw, {passive: true});
