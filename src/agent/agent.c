@@ -26,6 +26,7 @@
 #include "agent/reader/file_reader.h"
 #include "agent/row_store.h"
 #include "agent/sample_filter.h"
+#include "agent/sample_ring.h"
 #include "agent/sideband.h"
 #include "agent/tally.h"
 #include "agent/waits.h"
@@ -35,8 +36,6 @@
 #include "model/batch.h"
 
 enum {
-    RING_BYTES_MIN = 1 << 22,
-    RING_BYTES_MAX = 1 << 24,
     SIDEBAND_BYTES = 1 << 22,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied and files are new */
     POLL_IDLE_MS = 100, /* the ring is read this often */
@@ -60,6 +59,8 @@ struct agent {
     struct object_lines *lines; /* NULL: only names */
     int epoll_fd, timer_fd;
     unsigned hz;
+    size_t ring_bytes;
+    uint64_t until_ns; /* later samples are not taken; 0: all are */
     uint64_t now_ns, next_sweep_ns;
     uint64_t begin_until_ns; /* options.begin_rate_hz applies until then; 0: no longer */
     uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS];
@@ -110,23 +111,6 @@ static void forget_process(void *arg, struct process *p)
 }
 
 /* --- samples --- */
-/* A stack that ends in the start code of a program or its loader is complete, although no unwind rule says so. */
-static enum agent_end judge_end(struct agent *a, struct process *p, uint32_t n_kernel, uint32_t n_words,
-                                enum agent_end end)
-{
-    struct process_mapping *m;
-    uint64_t pc;
-
-    if (end != AGENT_END_NO_RULE || !p || n_words <= n_kernel ||
-        AGENT_WORD_KIND(a->words[n_words - 1]) >= AGENT_WORD_LANG)
-        return end;
-    pc = AGENT_WORD_VALUE(a->words[n_words - 1]);
-    m = process_mapping_at(p, pc);
-    if (m)
-        processes_resolve(a->processes, p, m);
-    return m && m->object && object_is_start(m->object, pc - m->bias) ? AGENT_END_ROOT : end;
-}
-
 static void add_sample(struct agent *a, struct process *p, const struct agent_event *e, uint32_t n_kernel,
                        uint32_t n_words, enum agent_end end)
 {
@@ -142,7 +126,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
     if (e->kind == AGENT_EVENT_CPU) {
         a->cpu_ns += e->weight * (uint64_t) s.period_ns;
         if (p && p->foreign == FOREIGN_UNKNOWN && (p->lang || p->samples > 1 || p->exited))
-            p->foreign = foreign_find(p, p->lang != NULL);
+            p->foreign = foreign_find(p);
         if (p)
             a->foreign_ns[p->foreign] += e->weight * (uint64_t) s.period_ns;
     }
@@ -172,7 +156,8 @@ static enum agent_end finish_stack(struct agent *a, struct process *p, const str
     }
     if (e->flags & AGENT_EVENT_RESUME || (e->flags & AGENT_EVENT_ASK && ask_for_stack(a, p, e)))
         end = walk_copy(a, p, e, &native);
-    end = judge_end(a, p, e->n_kernel, native, end);
+    if (native > e->n_kernel)
+        end = copy_walk_judge(a->processes, p, a->words[native - 1], end);
     *n = native;
     a->labels = (struct str){0};
     if (!lang || !p->lang || !p->lang->merge)
@@ -259,6 +244,8 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     enum agent_end end = e->end;
     struct process *p = NULL;
 
+    if (a->until_ns && e->time_ns > a->until_ns)
+        return;
     if (a->sideband && e->time_ns > a->records_ns) /* its process may be new, too, or have called exec */
         read_records(a);
     if (!(e->flags & AGENT_EVENT_NO_USER))
@@ -302,17 +289,6 @@ static int on_event(void *arg, void *data, size_t n)
 }
 
 /* --- life --- */
-/* Without a budget somebody waits for the profile of a few seconds, on a machine that may be busy with other things: the
- * agent's turn may come late. */
-static size_t ring_bytes(const struct agent *a)
-{
-    size_t n = a->options.cpu_budget > 0 ? RING_BYTES_MIN : RING_BYTES_MAX;
-
-    while (n < (size_t) a->n_cpus * (256 << 10) && n < RING_BYTES_MAX)
-        n *= 2;
-    return n;
-}
-
 static int open_fds(struct agent *a, struct err *e)
 {
     struct epoll_event ev = {.events = EPOLLIN};
@@ -337,7 +313,7 @@ static void set_timer(struct agent *a, int ms)
 static int start_bpf(struct agent *a, struct err *e)
 {
     const struct agent_options *o = &a->options;
-    struct bpf_side_options side = {.ring_bytes = ring_bytes(a),
+    struct bpf_side_options side = {.ring_bytes = sample_ring_bytes(o, a->n_cpus),
                                     .off_cpu = o->off_cpu,
                                     .counts = o->events.n > 0,
                                     .old_kernel = o->via == AGENT_VIA_OLD_BPF};
@@ -345,6 +321,9 @@ static int start_bpf(struct agent *a, struct err *e)
     struct row_store_maps maps;
     int r = bpf_side_new(&side, &a->bpf, e);
 
+    while (r == -ENOMEM && sample_ring_less(&side.ring_bytes))
+        r = bpf_side_new(&side, &a->bpf, e);
+    a->ring_bytes = side.ring_bytes;
     if (r == 0)
         r = process_loader_new(a->bpf, a->processes, &a->loader);
     if (r < 0)
@@ -398,6 +377,8 @@ static int start_sampling(struct agent *a, struct err *e)
 
     if (a->options.via != AGENT_VIA_PERF) {
         r = sideband_new(SIDEBAND_BYTES, &a->sideband, e);
+        if (r == 0 && !a->options.n_pids && a->options.cpu_budget <= 0)
+            processes_read_running(a->processes);
         if (r == 0)
             r = start_bpf(a, e);
         if (r == 0 || a->options.via != AGENT_VIA_AUTO || !a->options.n_pids || (r != -EPERM && r != -EACCES))
@@ -466,6 +447,7 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
                                             .table_bytes = TABLE_BYTES},
                   (uint64_t) clock_mono());
     a->hurry_until_ns = (uint64_t) clock_mono() + HURRY_NS;
+    tally_begin(a->tally, clock_mono());
     set_timer(a, POLL_BUSY_MS);
     *ret = a;
     return 0;
@@ -614,12 +596,16 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
 {
     struct agent_counts c;
     struct tally_scope scope;
+    int64_t end_ns;
     int r;
 
     r = one_round(a, true, e);
     *ret = NULL;
     if (r < 0)
         return r;
+    end_ns = clock_mono(); /* not what it takes to find names */
+    if (a->until_ns)
+        end_ns = MIN(end_ns, (int64_t) a->until_ns);
     tally_update(a->tally, a->now_ns);
     tally_name(a->tally, a->now_ns);
     if (a->lines && a->options.wait_for_lines)
@@ -630,6 +616,7 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     scope = (struct tally_scope){.rate = a->hz,
                                  .lost = (int64_t) (c.lost - a->last_lost),
                                  .cpu_ns = (int64_t) (c.bpf_ns + c.own_cpu_ns),
+                                 .end_ns = end_ns,
                                  .governor = c.governor};
     a->last_lost = c.lost;
     r = tally_batch(a->tally, &scope, ret, e);
@@ -649,6 +636,11 @@ int agent_add_pid(struct agent *a, pid_t pid)
     if (p && p->maps_read && !p->loaded)
         process_load(a->loader, p, (uint64_t) clock_mono());
     return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
+}
+
+void agent_until(struct agent *a, int64_t time_ns)
+{
+    a->until_ns = (uint64_t) time_ns;
 }
 
 bool agent_next_file(struct agent *a, char ret[PATH_MAX])
@@ -689,6 +681,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .bpf_runs = st.samples,
                                  .bpf_frames = st.frames,
                                  .stack_copies = st.copies,
+                                 .stacks_uncopied = st.uncopied,
                                  .switches = st.switches,
                                  .switch_ns = st.switch_ns,
                                  .switch_samples = st.switch_samples,
@@ -697,7 +690,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .processes_sampled = a->processes_sampled,
                                  .objects = objects_count(a->objects),
                                  .map_bytes = kernel_memory(a),
-                                 .ring_bytes = ring_bytes(a),
+                                 .ring_bytes = a->ring_bytes,
                                  .reader_deaths = file_reader_deaths(a->options.reader),
                                  .rate_hz = a->hz,
                                  .governor = a->governor.text,

@@ -65,6 +65,7 @@ struct agent_counts {
     uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS]; /* sampled; of that, in runtimes that are not shown (foreign.h) */
     uint64_t left_out;                          /* samples of types that processes send themselves */
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
+    uint64_t stacks_uncopied; /* of those that were cut: the ring had no room for a copy */
     uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
     uint64_t switches, switch_ns, switch_samples; /* off-CPU */
     uint64_t bpf_ns, own_cpu_ns;                  /* time spent in BPF and in this process since agent_new() */
@@ -86,6 +87,9 @@ int agent_poll(struct agent *a, int timeout_ms, struct err *e);
 int agent_take(struct agent *a, struct batch **ret, struct err *e);
 /* Adds a process, from now on (the HTTP API's 30 seconds of a pid; a command about to exec). */
 int agent_add_pid(struct agent *a, pid_t pid);
+/* Samples that are taken later than this time of the monotonic clock do not count: on a busy machine the ones before may
+ * be read later than that. */
+void agent_until(struct agent *a, int64_t time_ns);
 int agent_set_rate(struct agent *a, unsigned hz, struct err *e);
 void agent_counts(struct agent *a, struct agent_counts *ret);
 /* Returns the path of a file with symbols of sampled code; each file once. False when there is none at the moment. */

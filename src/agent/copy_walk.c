@@ -63,3 +63,16 @@ enum agent_end copy_walk(const struct copy_walk *w, struct process *p, const str
     *n_words = to.n;
     return end;
 }
+
+enum agent_end copy_walk_judge(struct processes *s, struct process *p, uint64_t last, enum agent_end end)
+{
+    uint64_t pc = AGENT_WORD_VALUE(last);
+    struct process_mapping *m;
+
+    if (end != AGENT_END_NO_RULE || !p || AGENT_WORD_KIND(last) >= AGENT_WORD_LANG)
+        return end;
+    m = process_mapping_at(p, pc);
+    if (m)
+        processes_resolve(s, p, m);
+    return m && m->object && object_is_start(m->object, pc - m->bias) ? AGENT_END_ROOT : end;
+}

@@ -23,4 +23,7 @@ struct copy_walk {
 enum agent_end copy_walk(const struct copy_walk *w, struct process *p, const struct agent_event *e,
                          const struct agent_stack *s, uint64_t *words, uint32_t *n_words);
 
+/* A stack whose last word is in the start code of a program or its loader is complete, although no unwind rule says so. */
+enum agent_end copy_walk_judge(struct processes *s, struct process *p, uint64_t last, enum agent_end end);
+
 #endif

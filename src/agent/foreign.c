@@ -45,17 +45,22 @@ enum foreign foreign_of_file(struct str path)
     return FOREIGN_NONE;
 }
 
-enum foreign foreign_find(const struct process *p, bool has_lang)
+/* Supported versions of Python 3 have the same file names as others: which one it is shows when the agent attaches to the
+ * process, which it does when there is time for it. Until then nothing is said about it. */
+enum foreign foreign_find(const struct process *p)
 {
-    enum foreign f = p->exe_path ? foreign_of_file(str_from(p->exe_path)) : FOREIGN_NONE;
+    struct str exe = p->exe_path ? str_from(p->exe_path) : (struct str){0};
+    enum foreign f = foreign_of_file(exe);
 
-    if (has_lang)
+    if (p->lang)
         return FOREIGN_NONE;
     for (uint32_t i = 0; f == FOREIGN_NONE && i < p->n_mappings; i++) {
         struct str path = p->mappings[i].path ? str_from(p->mappings[i].path) : (struct str){0};
 
         if (str_find(path, STR("/lib")) >= 0 || str_find(path, STR("mod_php")) >= 0)
-            f = foreign_of_file(path);
+            f = foreign_of_file(exe = path);
     }
-    return f;
+    if (str_find(exe, STR("python2")) >= 0)
+        return f;
+    return f == FOREIGN_PYTHON && !p->lang_refused ? FOREIGN_UNKNOWN : f;
 }

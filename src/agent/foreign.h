@@ -24,9 +24,9 @@ enum foreign {
 
 /* "PHP". For FOREIGN_RUBY and those after it. */
 const char *foreign_name(enum foreign f);
-/* Finds the runtime by the process's executable and its mapped libraries. has_lang: a language of lang.h was found in
- * it. */
-enum foreign foreign_find(const struct process *p, bool has_lang);
+/* Finds the runtime by the process's executable and its mapped libraries. FOREIGN_UNKNOWN: not known yet,
+ * ask again. */
+enum foreign foreign_find(const struct process *p);
 /* By the name of one file. */
 enum foreign foreign_of_file(struct str path);
 

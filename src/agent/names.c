@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "agent/debug_file.h"
 #include "agent/reader/file_reader.h"
@@ -245,18 +246,23 @@ static int resolve_some(struct object *o)
 }
 
 /* Go's own table has the same lines as its debug information, and C code in Go binaries is rare. */
-static bool has_lines(const struct object *o)
+static bool has_lines(const struct object *o, uint64_t *ret_bytes)
 {
+    _cleanup_(fd_closep) int fd = -1;
     struct debug_file debug;
-    int fd;
+    struct stat st;
 
+    *ret_bytes = (uint64_t) o->file.size;
     if (o->is_go || o->kind != OBJECT_FILE)
         return false;
     if (o->has_own_lines)
         return true;
     fd = debug_file_open(o, &debug);
-    fd_close(fd);
-    return fd >= 0 && debug.has_lines;
+    if (fd < 0 || !debug.has_lines)
+        return false;
+    if (fstat(fd, &st) == 0)
+        *ret_bytes = (uint64_t) st.st_size;
+    return true;
 }
 
 void object_names_resolve(struct object *o)
@@ -264,7 +270,7 @@ void object_names_resolve(struct object *o)
     if (!object_names_pending(o))
         return;
     if (!o->names->n_resolved)
-        o->has_lines = has_lines(o);
+        o->has_lines = has_lines(o, &o->lines_bytes);
     while (object_names_pending(o) && resolve_some(o) == 0)
         ;
 }

@@ -86,6 +86,7 @@ struct object {
     bool sampled;               /* a stack came through */
     bool offered;               /* agent_next_file() has returned it */
     bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
+    uint64_t lines_bytes;    /* size of the file with the debug information */
     uint64_t lines_next_ns;  /* object_lines.h: no request before this time */
     struct tls_symbol *span; /* its otel_thread_ctx_v1; NULL when it has none */
 };

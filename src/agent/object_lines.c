@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sends sampled addresses to a symbolizer process and stores the lines and inlined calls that it returns. */
+/*
+ * Sends sampled addresses to a symbolizer process and stores the lines and inlined calls that it returns.
+ *
+ * Reading debug information takes about 2.5 ms per MB of the file. A single huge program can use up the CPU time of many
+ * minutes, so files are in two classes by size, and each class has half of the CPU time: the lines of small files never
+ * wait until the debt of a huge one is paid. Within a class, files that were never requested come first, the smallest of
+ * them before the others; then the one whose last request is the oldest.
+ */
 #include "agent/object_lines.h"
 
 #include <errno.h>
@@ -15,6 +22,9 @@
 enum { ADDRESSES_MAX = 4096, FRAMES_MAX = 256 }; /* per request; per address */
 static const uint64_t AGAIN_NS = 60ull * NS_PER_S, IDLE_NS = 5ull * NS_PER_S;
 static const int64_t WAIT_NS = 15ll * NS_PER_S;
+static const uint64_t SMALL_BYTES = 16 << 20;
+
+enum lines_class { LINES_SMALL, LINES_LARGE, LINES_CLASSES };
 
 struct object_lines {
     struct object_lines_options options;
@@ -22,7 +32,7 @@ struct object_lines {
     uint64_t addresses[ADDRESSES_MAX];
     uint32_t n;
     bool awake; /* there may be something to request */
-    int64_t credit_ns, spent_ns;
+    int64_t credit_ns[LINES_CLASSES], spent_ns;
     uint64_t told_ns, used_ns; /* when the credit was last updated; when there was last something to do */
 };
 
@@ -33,7 +43,7 @@ int object_lines_new(const struct object_lines_options *o, struct object_lines *
     if (!l)
         return -ENOMEM;
     l->options = *o;
-    l->credit_ns = o->credit_ns;
+    l->credit_ns[LINES_SMALL] = l->credit_ns[LINES_LARGE] = o->credit_ns / LINES_CLASSES;
     *ret = l;
     return 0;
 }
@@ -106,18 +116,37 @@ static void take(struct object_lines *l, struct object *o, const struct symbol_a
     }
 }
 
-static struct object *next_object(struct objects *objects, uint64_t now_ns, bool *ret_later)
+static enum lines_class class_of(const struct object *o)
 {
+    return o->lines_bytes < SMALL_BYTES ? LINES_SMALL : LINES_LARGE;
+}
+
+static bool comes_before(const struct object *a, const struct object *b)
+{
+    if (a->lines_next_ns != b->lines_next_ns)
+        return a->lines_next_ns < b->lines_next_ns;
+    return a->lines_bytes < b->lines_bytes;
+}
+
+/* Chooses a file for the next request, among the classes that have CPU time left (`open`). *ret_later: there is one that
+ * has to wait. */
+static struct object *next_object(struct objects *objects, uint64_t now_ns, const bool open[LINES_CLASSES],
+                                  bool *ret_later)
+{
+    struct object *next[LINES_CLASSES] = {0};
+
     for (size_t i = 0; i < objects_count(objects); i++) {
         struct object *o = objects_at(objects, i);
+        enum lines_class class = class_of(o);
 
         if (!o->has_lines || !object_names_has_unlined(o))
             continue;
-        if (o->lines_next_ns <= now_ns)
-            return o;
-        *ret_later = true;
+        if (o->lines_next_ns > now_ns || !open[class])
+            *ret_later = true;
+        else if (!next[class] || comes_before(o, next[class]))
+            next[class] = o;
     }
-    return NULL;
+    return next[LINES_SMALL] ? next[LINES_SMALL] : next[LINES_LARGE];
 }
 
 /* --- with a budget --- */
@@ -141,6 +170,15 @@ static void ask(struct object_lines *l, struct object *o, uint64_t now_ns)
         l->asked = object_ref(o);
 }
 
+/* What was spent is charged to the class of the requested file. */
+static void charge(struct object_lines *l)
+{
+    int64_t spent = (int64_t) object_lines_cpu_ns(l);
+
+    l->credit_ns[l->asked ? class_of(l->asked) : LINES_SMALL] -= spent - l->spent_ns;
+    l->spent_ns = spent;
+}
+
 /* True when the request is finished. */
 static bool is_answered(struct object_lines *l)
 {
@@ -157,37 +195,43 @@ static bool is_answered(struct object_lines *l)
         l->asked->has_lines = false; /* too large for it, or gone: names stay as they are */
     else
         take(l, l->asked, a);
+    charge(l);
     object_unref(TAKE(l->asked));
     return true;
 }
 
+/* The classes share the time that has passed. */
 static void count_credit(struct object_lines *l, uint64_t now_ns)
 {
-    int64_t spent = (int64_t) object_lines_cpu_ns(l), passed = l->told_ns ? (int64_t) (now_ns - l->told_ns) : 0;
+    int64_t passed = l->told_ns ? (int64_t) (now_ns - l->told_ns) : 0;
 
-    l->credit_ns += (int64_t) ((double) passed * l->options.cpu) - (spent - l->spent_ns);
-    l->credit_ns = MIN(l->credit_ns, l->options.credit_ns);
-    l->spent_ns = spent;
+    for (int i = 0; i < LINES_CLASSES; i++) {
+        l->credit_ns[i] += (int64_t) ((double) passed * l->options.cpu / LINES_CLASSES);
+        l->credit_ns[i] = MIN(l->credit_ns[i], l->options.credit_ns / LINES_CLASSES);
+    }
+    charge(l);
     l->told_ns = now_ns;
 }
 
 void object_lines_step(struct object_lines *l, struct objects *objects, uint64_t now_ns)
 {
     struct symbolizer *s = l->options.symbolizer;
+    bool open[LINES_CLASSES], later = false;
     struct object *o;
-    bool later = false;
 
     if (!s->ask || (!l->asked && !l->awake))
         return;
     count_credit(l, now_ns);
     if (!is_answered(l))
         return;
-    o = l->credit_ns > 0 ? next_object(objects, now_ns, &later) : NULL;
+    for (int i = 0; i < LINES_CLASSES; i++)
+        open[i] = l->credit_ns[i] > 0;
+    o = next_object(objects, now_ns, open, &later);
     if (o)
         ask(l, o, now_ns);
     else if (now_ns - l->used_ns > IDLE_NS) {
         s->rest(s);
-        l->awake = later || l->credit_ns <= 0;
+        l->awake = later;
     }
 }
 
@@ -196,10 +240,11 @@ void object_lines_all(struct object_lines *l, struct objects *objects)
 {
     struct symbolizer *s = l->options.symbolizer;
     int64_t end = clock_mono() + WAIT_NS;
+    const bool open[LINES_CLASSES] = {true, true};
     struct object *o;
     bool later;
 
-    while (clock_mono() < end && (o = next_object(objects, UINT64_MAX, &later))) {
+    while (clock_mono() < end && (o = next_object(objects, UINT64_MAX, open, &later))) {
         _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
         struct lines_question q;
         int r = question(l, o, &q);

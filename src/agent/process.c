@@ -18,8 +18,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "proc/proc_children.h"
 
-enum { BUCKETS = 1024, PROCESSES_MAX = 16384 };
+enum { BUCKETS = 1024, PROCESSES_MAX = 16384, PIDS_READ_MAX = 2048 };
 static const uint64_t LINGER_NS = 10ull * NS_PER_S; /* samples of an image that ended arrive this late at most */
 
 struct processes {
@@ -305,6 +306,16 @@ struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_n
     if (!p->since_ns && !p->start_ticks && !p->exited) /* for others the kernel's records are enough */
         read_stat(p);
     return p;
+}
+
+void processes_read_running(struct processes *s)
+{
+    pid_t pids[PIDS_READ_MAX] = {1};
+    size_t n = 1;
+
+    proc_add_descendants(pids, &n, PIDS_READ_MAX);
+    for (size_t i = 0; i < n; i++)
+        processes_get(s, (uint32_t) pids[i], (uint64_t) clock_mono());
 }
 
 ssize_t process_read(const struct process *p, uint64_t address, void *ret, size_t n)

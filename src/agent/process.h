@@ -70,7 +70,8 @@ struct process {
     /* lang.h: the runtime found in it. */
     const struct lang *lang;
     void *lang_state;
-    bool lang_in_bpf; /* the language's programs run in it */
+    bool lang_refused; /* it has a runtime of a version that is not supported */
+    bool lang_in_bpf;  /* the language's programs run in it */
     struct agent_lang lang_record;
     struct agent_span span;
     bool span_again;            /* it will have one later: look again */
@@ -99,6 +100,9 @@ struct process *processes_find(struct processes *s, uint32_t pid, uint64_t time_
 /* The same; an unknown process is read from /proc (or copied from its parent). NULL when it is gone or memory is
  * exhausted. */
 struct process *processes_get(struct processes *s, uint32_t pid, uint64_t time_ns);
+/* Reads all processes that run now. The kernel's records begin later than they did, and one may be gone when its first
+ * sample is read. */
+void processes_read_running(struct processes *s);
 /* Calls f for the image before each exec. */
 void processes_watch_exec(struct processes *s, void (*f)(void *arg, const struct process *before), void *arg);
 /* The kernel's records, in order of time; a fork may come after the exec that followed it. */

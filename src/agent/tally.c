@@ -49,7 +49,11 @@ void tally_clear(struct tally *t)
     map_reset(&t->by_process);
     map_reset(&t->by_row);
     arena_done(&t->arena);
-    t->begin_mono_ns = (uint64_t) clock_mono();
+}
+
+void tally_begin(struct tally *t, int64_t time_ns)
+{
+    t->begin_mono_ns = (uint64_t) time_ns;
 }
 
 void tally_free(struct tally *t)

@@ -46,9 +46,12 @@ bool tally_is_empty(const struct tally *t);
 
 struct tally_scope { /* scope attributes of every batch, about the agent itself */
     int64_t rate, lost, cpu_ns;
+    int64_t end_ns; /* of the monotonic clock: all samples up to here were added; the next batch begins here */
     const char *governor;
 };
 
+/* Samples are taken from this time of the monotonic clock on. */
+void tally_begin(struct tally *t, int64_t time_ns);
 /* Before the batch is made: checks what the processes with samples send themselves (own_profiles.h), and updates their
  * identities. */
 void tally_update(struct tally *t, uint64_t now_ns);

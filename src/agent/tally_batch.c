@@ -420,7 +420,7 @@ static void begin_profile(struct batch_maker *m, const struct tally_row *row)
     p->period_type = types[1];
     p->period = row->period_ns;
     p->time_ns = (int64_t) t->begin_mono_ns + m->wall_minus_mono;
-    p->duration_ns = clock_mono() - (int64_t) t->begin_mono_ns;
+    p->duration_ns = m->scope->end_ns - (int64_t) t->begin_mono_ns;
 }
 
 static void put_scope(struct batch_maker *m)
@@ -524,6 +524,7 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
     *ret = NULL;
     if (tally_is_empty(t)) {
         tally_clear(t);
+        tally_begin(t, scope->end_ns);
         return 0;
     }
     r = builder_new(NULL, &m.b);
@@ -547,5 +548,6 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
     mem_free(m.scratch);
     builder_free(m.b);
     tally_clear(t);
+    tally_begin(t, scope->end_ns);
     return r;
 }

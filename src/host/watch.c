@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 #include "base/fd.h"
 #include "symbol/symbol_process.h"
 
-enum { LINES_TIMEOUT_MS = 20000 }; /* of one binary */
+enum { LINES_TIMEOUT_MS = 20000, HURRY_NICE = -10 }; /* of one binary; priority while sampling */
 static const int64_t SHARE_MIN_NS = 5 * NS_PER_S;
 
 static int add_rules(struct filter *f, const struct arg_list *l, bool include, struct err *e)
@@ -180,6 +181,19 @@ void watch_command_go(struct watch_command *c)
     c->gate = -1;
 }
 
+/* --- priority --- */
+bool watch_hurry(void)
+{
+    errno = 0;
+    return getpriority(PRIO_PROCESS, 0) == 0 && errno == 0 && setpriority(PRIO_PROCESS, 0, HURRY_NICE) == 0;
+}
+
+void watch_calm(bool hurried)
+{
+    if (hurried)
+        setpriority(PRIO_PROCESS, 0, 0);
+}
+
 /* --- signals --- */
 int watch_signals(sigset_t *ret_old)
 {
@@ -252,6 +266,7 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
         {"frames_named", c->frames_named},
         {"stacks_whole", c->stacks_whole},
         {"stacks_cut", c->stacks_cut},
+        {"stacks_uncopied", c->stacks_uncopied},
         {"processes", c->processes_sampled},
         {"objects", c->objects},
         {"reader_deaths", c->reader_deaths},

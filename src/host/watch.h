@@ -84,6 +84,12 @@ struct watch_command {
 int watch_command_start(char **argv, struct watch_command *ret, struct err *e);
 void watch_command_go(struct watch_command *c);
 
+/* Gives this process, and those that it starts from now on, priority over ordinary ones: what is sampled waits in a buffer
+ * of limited size, and on a busy machine the process that reads it must get its turn. Does nothing without the right to
+ * (CAP_SYS_NICE), or if the user chose a priority. Returns true if it was raised; watch_calm() lowers it again. */
+bool watch_hurry(void);
+void watch_calm(bool hurried);
+
 /* Returns a descriptor for SIGINT, SIGTERM, SIGHUP and SIGCHLD, and blocks them. To be called before threads start. */
 int watch_signals(sigset_t *ret_old);
 /* The next signal, 0 when there is none. */

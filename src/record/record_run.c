@@ -34,7 +34,7 @@ struct recording {
     struct agent *agent;
     struct watch_command command;
     int signal_fd;
-    int64_t begin;
+    int64_t begin, sampled_ns; /* how long was sampled; 0: not over yet */
     struct perf_events events; /* -e */
     pid_t pids[PIDS_MAX];
     size_t n_pids;
@@ -51,7 +51,7 @@ static void tell(struct recording *c, bool last)
     if (c->o.quiet || (!c->live && !last))
         return;
     agent_counts(c->agent, &counts);
-    watch_line(&counts, clock_mono() - c->begin, line, sizeof line);
+    watch_line(&counts, last ? c->sampled_ns : clock_mono() - c->begin, line, sizeof line);
     if (c->live)
         fprintf(stderr, "\r\033[K");
     fprintf(stderr, "wick: %s%s", line, last ? "\n" : "");
@@ -96,6 +96,7 @@ static int sample(struct recording *c, struct err *e)
     int64_t end = c->o.duration ? c->begin + c->o.duration : INT64_MAX, next_line = c->begin + NS_PER_S / 2;
     int r = 0;
 
+    agent_until(c->agent, end);
     while (r == 0) {
         int64_t now = clock_mono(), wait = MIN(end, next_line) - now;
 
@@ -112,6 +113,8 @@ static int sample(struct recording *c, struct err *e)
             next_line += NS_PER_S / 2;
         }
     }
+    c->sampled_ns = MIN(clock_mono(), end) - c->begin;
+    agent_until(c->agent, c->begin + c->sampled_ns);
     return r;
 }
 
@@ -122,8 +125,9 @@ static void tell_names(struct recording *c)
 
     agent_counts(c->agent, &n);
     if (!c->o.quiet && n.frames)
-        fprintf(stderr, "wick: %llu processes, %.0f %% of frames named, %.1f %% of stacks whole\n",
-                (unsigned long long) n.processes_sampled, 100.0 * (double) n.frames_named / (double) n.frames,
+        fprintf(stderr, "wick: %llu process%s, %.0f %% of frames named, %.1f %% of stacks whole\n",
+                (unsigned long long) n.processes_sampled, n.processes_sampled == 1 ? "" : "es",
+                100.0 * (double) n.frames_named / (double) n.frames,
                 100.0 * (double) n.stacks_whole / (double) MAX(n.stacks_whole + n.stacks_cut, 1u));
 }
 
@@ -207,7 +211,7 @@ static int write_stats(struct recording *c, struct err *e)
     if (!c->o.stats)
         return 0;
     agent_counts(c->agent, &n);
-    watch_json(&n, clock_mono() - c->begin, &b);
+    watch_json(&n, c->sampled_ns, &b);
     return buf_error(&b) ? buf_error(&b) : fd_write_file(c->o.stats, b.p, b.n, e);
 }
 
@@ -240,10 +244,9 @@ static void tell_how(struct recording *c)
 
     agent_counts(c->agent, &n);
     if (n.by_perf && !c->o.quiet && !c->o.watch.via)
-        fprintf(
-            stderr,
-            "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: only own processes, no kernel frames, "
-            "no interpreted languages\n");
+        fprintf(stderr,
+                "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: only own processes, "
+                "no kernel frames\n");
 }
 
 /* What is sampled: the processes that were named, their descendants, and with a command this one. */
@@ -289,6 +292,7 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
     struct agent_options options;
     char title[200];
     sigset_t old;
+    bool hurried;
     int r = watch_agent_options(&c->o.watch, c->pids, &options, &filter, e);
 
     if (r < 0)
@@ -312,6 +316,7 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
     if (r < 0)
         return r;
     snprintf(title, sizeof title, "%s", n_words ? words[0] : c->o.all ? "this machine" : c->o.watch.pids.v[0]);
+    hurried = watch_hurry(); /* not the command */
     r = watch_reader(&reader, e);
     options.reader = reader;
     if (r == 0)
@@ -324,6 +329,7 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
     watch_command_go(&c->command);
     if (r == 0)
         r = sample(c, e);
+    watch_calm(hurried);
     if (r == 0)
         r = finish(c, title, e);
     if (r < 0 && c->command.pid > 0 && !c->command_ended)

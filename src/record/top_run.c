@@ -145,6 +145,7 @@ int top_run(const struct top_options *o, struct err *e)
     options.inherit = options.n_pids > 0;
     options.symbolizer = symbolizer;
     signal_fd = watch_signals(&old);
+    watch_hurry();
     r = watch_reader(&reader, e);
     options.reader = reader;
     if (r == 0)

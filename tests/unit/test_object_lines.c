@@ -165,6 +165,55 @@ static void test_budget(void)
     teardown(&s);
 }
 
+static struct object *add_object(struct stage *s, const char *path, uint64_t bytes, bool first)
+{
+    static uint64_t inode = 100;
+    struct object_key key = {.inode = ++inode, .generation = 1};
+    struct object *o = NULL;
+
+    eq_int(objects_add(s->objects, fd_open(AT_FDCWD, path, O_RDONLY, 0), path, &key, &o, NULL), 0);
+    object_names_want(o, first ? 1 : 2);
+    object_names_resolve(o);
+    o->has_lines = true;
+    o->has_own_lines = true;
+    o->lines_bytes = bytes;
+    return o;
+}
+
+/* A huge program that costs minutes of the budget comes after small ones, and does not keep later ones waiting. */
+static void test_small_files_do_not_wait(void)
+{
+    struct stage s;
+    uint64_t t = 1000ull * NS_PER_S;
+    struct object *huge, *small, *late;
+
+    setup(&s);
+    s.fake.ready = true;
+    huge = add_object(&s, "/bin/sh", 1ull << 30, true);
+    small = add_object(&s, "/bin/ls", 1 << 20, false);
+    object_lines_wake(s.lines);
+    object_lines_step(s.lines, s.objects, t);
+    eq_int(s.fake.asked, 1);
+    ok(small->lines_next_ns > t && !huge->lines_next_ns);
+    object_lines_step(s.lines, s.objects, t += NS_PER_S); /* the small one took half a second: now the huge one */
+    ok(huge->lines_next_ns > t);
+    s.fake.spent += 3600ll * NS_PER_S; /* more than it may use in a hundred hours */
+    object_lines_step(s.lines, s.objects, t += NS_PER_S);
+    late = add_object(&s, "/bin/cat", 1 << 20, true);
+    object_lines_wake(s.lines);
+    object_lines_step(s.lines, s.objects, t += 200ull * NS_PER_S);
+    ok(late->lines_next_ns > t);
+    eq_int(s.fake.asked, 3);
+    object_names_want(huge, 77);
+    object_names_resolve(huge);
+    object_lines_step(s.lines, s.objects, t += 3600ull * NS_PER_S);
+    eq_int(s.fake.asked, 3); /* the huge one has to wait */
+    object_unref(huge);
+    object_unref(small);
+    object_unref(late);
+    teardown(&s);
+}
+
 static void test_failure(void)
 {
     struct stage s;
@@ -244,6 +293,7 @@ int main(void)
     tap_run(test_ids_of_others);
     tap_run(test_beside_the_work);
     tap_run(test_budget);
+    tap_run(test_small_files_do_not_wait);
     tap_run(test_failure);
     tap_run(test_names_make_room);
     return tap_done();

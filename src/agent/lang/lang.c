@@ -2,6 +2,7 @@
 /* The languages of langs.h, and what they have in common: see lang.h. */
 #include "agent/lang/lang.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "agent/reader/file_reader.h"
@@ -29,6 +30,7 @@ int lang_find(struct process *p, struct err *e)
         r = langs[i]->attach(p, e);
         if (r > 0)
             p->lang = langs[i];
+        p->lang_refused = r == -ENOTSUP;
         p->lang_in_bpf = r == 1;
         if (r)
             return r;
