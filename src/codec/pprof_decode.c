@@ -38,11 +38,6 @@ enum { EXTRA_STRINGS = 16, OWN_INDICES = 8, MANY_SAMPLES = 10000 };
 
 /* --- pass 2: strings and attributes --- */
 
-static uint32_t file_strings(const struct pprof_decoder *d)
-{
-    return d->spans[6].n;
-}
-
 static int fill_strings(struct pprof_decoder *d)
 {
     struct dict *dict = &d->b->dict;
@@ -52,7 +47,7 @@ static int fill_strings(struct pprof_decoder *d)
 
     while (pprof_next(d, 6, &pos, &f))
         *s++ = (struct str){(const char *) f.p, (uint32_t) (f.end - f.p)};
-    dict->n_strings = file_strings(d);
+    dict->n_strings = pprof_file_strings(d);
     if (!dict->n_strings)
         return err_set(d->e, -EBADMSG, "pprof: profile.string_table is missing");
     if (dict->strings[0].n)
@@ -60,12 +55,11 @@ static int fill_strings(struct pprof_decoder *d)
     return 0;
 }
 
-/* The index of one of our own names, which is added after the file's strings at its first use. */
-static uint32_t own_string(struct pprof_decoder *d, struct str s)
+uint32_t pprof_own_string(struct pprof_decoder *d, struct str s)
 {
     struct dict *dict = &d->b->dict;
 
-    for (uint32_t i = file_strings(d); i < dict->n_strings; i++)
+    for (uint32_t i = pprof_file_strings(d); i < dict->n_strings; i++)
         if (str_eq(dict->strings[i], s))
             return i;
     dict->strings[dict->n_strings] = s;
@@ -79,8 +73,7 @@ static bool attr_same(const struct attr *a, const struct attr *b)
            a->value.integer == b->value.integer;
 }
 
-/* The index of the attribute equal to *a; 0 if out of memory. Unused bytes of a->value must be zero. */
-static uint32_t intern_attr(struct pprof_decoder *d, const struct attr *a)
+uint32_t pprof_intern_attr(struct pprof_decoder *d, const struct attr *a)
 {
     struct dict *dict = &d->b->dict;
     uint64_t h = hash64_u64(((uint64_t) a->key << 32 | a->unit) ^ hash64_u64((uint64_t) a->value.integer));
@@ -105,24 +98,16 @@ static uint32_t intern_attr(struct pprof_decoder *d, const struct attr *a)
     return dict->n_attrs++;
 }
 
-static struct value string_value(const struct pprof_decoder *d, uint32_t string)
-{
-    struct str s = d->b->dict.strings[string];
-
-    return (struct value){.kind = VALUE_STR, .n = s.n, .str = s.p};
-}
-
 static uint32_t intern_true(struct pprof_decoder *d, struct str key)
 {
-    struct attr a = {.key = own_string(d, key)};
+    struct attr a = {.key = pprof_own_string(d, key)};
 
     a.value.kind = VALUE_BOOL;
     a.value.boolean = true;
-    return intern_attr(d, &a);
+    return pprof_intern_attr(d, &a);
 }
 
-/* Appends an attribute index to the pool after the samples' lists. */
-static int put_index(struct pprof_decoder *d, struct run *run, uint32_t attr)
+int pprof_put_index(struct pprof_decoder *d, struct run *run, uint32_t attr)
 {
     struct dict *dict = &d->b->dict;
 
@@ -149,19 +134,19 @@ static int fill_mapping(struct pprof_decoder *d, const struct pb_field *f, struc
 
     if (r < 0)
         return r;
-    if (v[5] >= file_strings(d) || v[6] >= file_strings(d))
-        return pprof_bad(d, f->p, "mapping", v[5] >= file_strings(d) ? "filename" : "build_id", PPROF_NO_STRING);
+    if (v[5] >= pprof_file_strings(d) || v[6] >= pprof_file_strings(d))
+        return pprof_bad(d, f->p, "mapping", v[5] >= pprof_file_strings(d) ? "filename" : "build_id", PPROF_NO_STRING);
     *m = (struct mapping){.start = v[2], .limit = v[3], .offset = v[4], .filename = (uint32_t) v[5]};
     if (v[6]) {
-        struct value id = string_value(d, (uint32_t) v[6]);
-        uint32_t key = own_string(d, identity_build_id_key(value_str(&id)));
+        struct value id = pprof_string_value(d, (uint32_t) v[6]);
+        uint32_t key = pprof_own_string(d, identity_build_id_key(value_str(&id)));
 
         if (id.n)
-            r = put_index(d, &m->attrs, intern_attr(d, &(struct attr){.key = key, .value = id}));
+            r = pprof_put_index(d, &m->attrs, pprof_intern_attr(d, &(struct attr){.key = key, .value = id}));
     }
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(has); i++)
         if (v[7 + i])
-            r = put_index(d, &m->attrs, intern_true(d, has[i]));
+            r = pprof_put_index(d, &m->attrs, intern_true(d, has[i]));
     return r;
 }
 
@@ -187,7 +172,7 @@ static int fill_mappings(struct pprof_decoder *d)
 static int fill_functions(struct pprof_decoder *d)
 {
     struct dict *dict = &d->b->dict;
-    uint64_t n = file_strings(d);
+    uint64_t n = pprof_file_strings(d);
     const uint8_t *pos = NULL;
     struct pb_field f = {0};
 
@@ -239,7 +224,7 @@ static int fill_line(struct pprof_decoder *d, const uint8_t *at, const struct pb
 static int fold_location(struct pprof_decoder *d, struct location *l)
 {
     if (!d->folded.n) {
-        int r = put_index(d, &d->folded, intern_true(d, STR(SEMCONV_PPROF_IS_FOLDED)));
+        int r = pprof_put_index(d, &d->folded, intern_true(d, STR(SEMCONV_PPROF_IS_FOLDED)));
 
         if (r < 0)
             return r;
@@ -342,7 +327,7 @@ static int fill_values(struct pprof_decoder *d, const uint8_t *p, const uint8_t 
 
 static int fill_label(struct pprof_decoder *d, const uint8_t *at, const struct pb_field *f)
 {
-    uint64_t v[5] = {0}, n = file_strings(d);
+    uint64_t v[5] = {0}, n = pprof_file_strings(d);
     struct attr a = {0};
     uint32_t index;
     int r;
@@ -356,14 +341,14 @@ static int fill_label(struct pprof_decoder *d, const uint8_t *at, const struct p
         return pprof_bad(d, at, "label", v[1] >= n ? "key" : v[2] >= n ? "str" : "num_unit", PPROF_NO_STRING);
     a.key = (uint32_t) v[1];
     if (v[2]) {
-        a.value = string_value(d, (uint32_t) v[2]);
+        a.value = pprof_string_value(d, (uint32_t) v[2]);
     } else if (v[3] || v[4]) {
         a.unit = (uint32_t) v[4];
         a.value = (struct value){.kind = VALUE_INT, .integer = (int64_t) v[3]};
     } else {
         return 0;
     }
-    index = intern_attr(d, &a);
+    index = pprof_intern_attr(d, &a);
     if (unlikely(!index))
         return -ENOMEM;
     *d->attr_pos++ = index;
@@ -435,124 +420,6 @@ static int fill_samples(struct pprof_decoder *d)
     return 0;
 }
 
-/* --- pass 2: the profile --- */
-
-static int value_type(const struct pprof_decoder *d, const uint64_t *v, const uint8_t *at, struct value_type *ret)
-{
-    if (v[1] >= file_strings(d) || v[2] >= file_strings(d))
-        return pprof_bad(d, at, "value_type", v[1] >= file_strings(d) ? "type" : "unit", PPROF_NO_STRING);
-    *ret = (struct value_type){(uint32_t) v[1], (uint32_t) v[2]};
-    return 0;
-}
-
-static int fill_types(struct pprof_decoder *d)
-{
-    struct profile *p = d->b->profiles;
-    const uint8_t *pos = NULL;
-    struct pb_field f = {0};
-
-    p->n_types = MAX(d->spans[1].n, 1u);
-    p->types = arena_zalloc_array(&d->b->arena, p->n_types, sizeof *p->types);
-    if (!p->types)
-        return -ENOMEM;
-    for (struct value_type *t = p->types; pprof_next(d, 1, &pos, &f); t++) {
-        uint64_t v[3] = {0};
-        int r = pprof_scalars(d, &pprof_value_type, f.p, f.end, v);
-
-        if (r == 0)
-            r = value_type(d, v, f.p, t);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int comment_string(struct pprof_decoder *d, const uint8_t *at, uint64_t string, struct value **out)
-{
-    if (string >= file_strings(d))
-        return pprof_bad(d, at, "profile", "comment", PPROF_NO_STRING);
-    *(*out)++ = string_value(d, (uint32_t) string);
-    return 0;
-}
-
-static int fill_comments(struct pprof_decoder *d, struct profile *p)
-{
-    struct value list = {.kind = VALUE_ARRAY, .n = (uint32_t) d->n_comments}, *out;
-    const uint8_t *pos = NULL;
-    struct pb_field f = {0};
-    int r = 0;
-
-    if (!d->n_comments)
-        return 0;
-    list.array = out = arena_zalloc_array(&d->b->arena, d->n_comments, sizeof *out);
-    if (!out)
-        return -ENOMEM;
-    while (r == 0 && pprof_next(d, 13, &pos, &f)) {
-        if (f.type == PB_VARINT) {
-            r = comment_string(d, pos, f.u, &out);
-            continue;
-        }
-        for (const uint8_t *q = f.p; r == 0 && q < f.end;) {
-            uint64_t v;
-
-            q = varint_read(q, f.end, &v);
-            r = q ? comment_string(d, q, v, &out) : pprof_bad(d, f.p, "profile", "comment", PPROF_BAD_VARINT);
-        }
-    }
-    if (r < 0)
-        return r;
-    return put_index(d, &p->attrs,
-                     intern_attr(d, &(struct attr){.key = own_string(d, STR(SEMCONV_PPROF_COMMENT)), .value = list}));
-}
-
-/* A string of Profile as an attribute, if it is set. */
-static int fill_text(struct pprof_decoder *d, struct profile *p, uint32_t field, struct str key)
-{
-    uint64_t s = d->scalars[field];
-
-    if (s >= file_strings(d))
-        return pprof_bad(d, d->end, "profile", pprof_profile_fields[field], PPROF_NO_STRING);
-    if (!d->b->dict.strings[s].n)
-        return 0;
-    return put_index(d, &p->attrs,
-                     intern_attr(d, &(struct attr){.key = own_string(d, key), .value = string_value(d, (uint32_t) s)}));
-}
-
-static int fill_default_type(struct pprof_decoder *d, struct profile *p)
-{
-    const struct str *strings = d->b->dict.strings;
-    uint64_t s = d->scalars[14];
-
-    for (uint32_t i = 0; s && s < file_strings(d) && strings[s].n && i < p->n_types; i++)
-        if (str_eq(strings[p->types[i].type], strings[s])) {
-            p->default_type = i + 1;
-            return 0;
-        }
-    return fill_text(d, p, 14, STR(SEMCONV_PPROF_DEFAULT_SAMPLE_TYPE));
-}
-
-static int fill_profile(struct pprof_decoder *d)
-{
-    struct profile *p = d->b->profiles;
-    int r = value_type(d, d->period_type, d->start, &p->period_type);
-
-    if (r == 0)
-        r = fill_comments(d, p);
-    if (r == 0)
-        r = fill_text(d, p, 15, STR(SEMCONV_PPROF_DOC_URL));
-    if (r == 0)
-        r = fill_text(d, p, 7, STR(SEMCONV_PPROF_DROP_FRAMES));
-    if (r == 0)
-        r = fill_text(d, p, 8, STR(SEMCONV_PPROF_KEEP_FRAMES));
-    if (r == 0)
-        r = fill_default_type(d, p);
-    p->time_ns = (int64_t) d->scalars[9];
-    p->duration_ns = (int64_t) d->scalars[10];
-    p->period = (int64_t) d->scalars[12];
-    p->samples = (struct run){0, d->b->n_samples};
-    return r;
-}
-
 /* --- both passes --- */
 
 /* Finds the sample whose number of values is wrong. */
@@ -603,7 +470,7 @@ static int allocate(struct pprof_decoder *d, size_t limit)
         void *table; /* address of the pointer */
         uint64_t n, size;
     } tables[] = {
-        {&dict->strings, file_strings(d) + (uint64_t) EXTRA_STRINGS, sizeof *dict->strings},
+        {&dict->strings, pprof_file_strings(d) + (uint64_t) EXTRA_STRINGS, sizeof *dict->strings},
         {&dict->mappings, d->spans[3].n + 1ull, sizeof *dict->mappings},
         {&dict->locations, d->spans[4].n + 1ull, sizeof *dict->locations},
         {&dict->functions, d->spans[5].n + 1ull, sizeof *dict->functions},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of one pprof_decode(), shared by its two passes: pprof_scan.c counts and records ids, pprof_decode.c fills
- * the tables. Not for use by other files.
+ * The state of one pprof_decode(), shared by its two passes: pprof_scan.c counts and records ids; pprof_decode.c and
+ * pprof_decode_profile.c fill the tables. Not for use by other files.
  */
 #ifndef CODEC_PPROF_DECODER_H
 #define CODEC_PPROF_DECODER_H
@@ -103,5 +103,31 @@ static inline bool pprof_next(const struct pprof_decoder *d, uint32_t num, const
     }
     return false;
 }
+
+/* --- pass 2 --- */
+
+/* The number of strings in the file. */
+static inline uint32_t pprof_file_strings(const struct pprof_decoder *d)
+{
+    return d->spans[6].n;
+}
+
+static inline struct value pprof_string_value(const struct pprof_decoder *d, uint32_t string)
+{
+    struct str s = d->b->dict.strings[string];
+
+    return (struct value){.kind = VALUE_STR, .n = s.n, .str = s.p};
+}
+
+/* The index of one of our own names, which is added after the file's strings at its first use. */
+uint32_t pprof_own_string(struct pprof_decoder *d, struct str s);
+/* The index of the attribute equal to *a; 0 if out of memory. Unused bytes of a->value must be zero. */
+uint32_t pprof_intern_attr(struct pprof_decoder *d, const struct attr *a);
+/* Appends an attribute index to the pool after the samples' lists. */
+int pprof_put_index(struct pprof_decoder *d, struct run *run, uint32_t attr);
+
+/* pprof_decode_profile.c */
+int pprof_fill_types(struct pprof_decoder *d);
+int pprof_fill_profile(struct pprof_decoder *d);
 
 #endif
