@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of the span index from a damaged or foreign file. The checksum is made right, so that what is behind it is reached. */
+/* Blocks of the span index from a damaged or foreign file. The checksum is corrected, so that the code after its check is reached. */
 #include <stdlib.h>
 
 #include "base/bytes.h"

@@ -8,6 +8,7 @@
  - memory and files only through base/mem and base/fd
  - functions fit on a screen or two, files do one job, and take a struct instead of many parameters
  - tests share helpers through wick_tools.py and its siblings, never by importing one another
+ - comments, messages and documents avoid phrases that read as translated, and name files that exist
 """
 import concurrent.futures
 import re
@@ -42,6 +43,14 @@ PARAMETERS = 6  # more become a struct
 # Callbacks whose parameters a library fixes: nghttp2's and libdwfl's.
 PARAMETERS_FIXED = {("src/net/client_http2.c", "read_body"), ("src/net/client_http2.c", "on_header"), ("src/net/conn_http2.c", "on_header"),
                     ("src/net/conn_http2.c", "read_answer"), ("src/symbol/dwarf_file.c", "find_debuginfo")}
+FOREIGN_FILES = {"hamt.c"}  # CPython's
+# Phrases that have a plain equivalent: (pattern, what to write instead).
+PHRASES = [
+    (r"\btold\b(?! to\b)", "reported, distinguished, ..."), (r"\b(?:nobody|whoever)\b(?!\")", "no one, the user, the caller"),
+    (r"(?<!left )(?<!stays )(?<!seen )(?<!not )(?<!bar )\bbehind\b(?! a proxy)(?!_)(?!;)(?! =)", "after"),
+    (r"(?<!there )(?<!There )(?<!it )\b(?:is|are) no (?!longer|more|less|earlier|later|larger|shorter|other)", "is not a"),
+    (r"\bwithout a word\b|\ball the same\b(?!,? (?:to|as))|\bin vain\b|\bwords for\b", "silently, still, ..."),
+]
 results = []
 
 
@@ -187,6 +196,27 @@ def check_tests():
     return bad
 
 
+def check_language():
+    """The phrases of the list, in what people read: comments and strings of the sources, documents, the UI."""
+    names = {p.name for base in ("src", "include", "tests", "fuzz", "bench", "python", "go", "web", "tools") for p in (ROOT / base).rglob("*.[ch]")}
+    bad = []
+    files = [*sources(".c", ".h"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "web/src").rglob("*.js"), *(ROOT / "python").rglob("*.py"),
+             *(ROOT / "python/src").rglob("*.[ch]"), *(ROOT / "go").rglob("*.go"), ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
+    for p in files:
+        rel, text = p.relative_to(ROOT), p.read_text()
+        for n, line in enumerate(text.splitlines(), 1):
+            for pattern, instead in PHRASES:
+                m = re.search(pattern, line)
+                if m:
+                    bad.append(f"{rel}:{n}: '{m.group(0)}': {instead}")
+        if p.suffix in (".c", ".h"):
+            for comment in re.findall(r"/\*.*?\*/", text, re.S):
+                for name in re.findall(r"(?<![\w./-])([a-z][a-z0-9_]+\.[ch])\b", comment):
+                    if name not in names and name not in FOREIGN_FILES:
+                        bad.append(f"{rel} refers to {name}, which does not exist")
+    return bad
+
+
 check("includes point the right way", check_includes())
 check("headers compile alone", check_headers_alone())
 check("file names are unique and licensed", check_names())
@@ -196,5 +226,6 @@ check("memory, files and strings go through base", check_banned())
 check("functions and files are short", check_sizes())
 check("functions take a struct instead of many parameters", check_parameters())
 check("tests do not import one another", check_tests())
+check("comments and documents are plain English, and refer to files that exist", check_language())
 print(f"1..{len(results)}")
 sys.exit(0 if all(results) else 1)

@@ -56,7 +56,7 @@ func TestTLS(t *testing.T) {
 	}
 	once := WithRetry(RetryConfig{})
 	if err := export(t, s, once); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Fatalf("a certificate that nobody signed: %v", err)
+		t.Fatalf("an unsigned certificate: %v", err)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestRetryEnds(t *testing.T) {
 }
 
 func TestPartialSuccess(t *testing.T) {
-	var told []string
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { told = append(told, err.Error()) }))
+	var reported []string
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { reported = append(reported, err.Error()) }))
 	s := otlptest.New(false, otlptest.Answer{Body: []byte("\x0a\x08\x08\x02\x12\x04nope")}, otlptest.Answer{Body: []byte("\x0a\x00")})
 	defer s.Close()
 	for i := 0; i < 2; i++ {
@@ -121,8 +121,8 @@ func TestPartialSuccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(s.Requests()) != 2 || len(told) != 1 || !strings.Contains(told[0], "2 profiles rejected: nope") {
-		t.Fatal(len(s.Requests()), told)
+	if len(s.Requests()) != 2 || len(reported) != 1 || !strings.Contains(reported[0], "2 profiles rejected: nope") {
+		t.Fatal(len(s.Requests()), reported)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := export(t, s, WithRetry(RetryConfig{})); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Fatalf("a certificate that nobody signed: %v", err)
+		t.Fatalf("an unsigned certificate: %v", err)
 	}
 }
 

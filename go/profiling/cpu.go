@@ -69,7 +69,7 @@ func (s *cpuStream) remove(r *cpuReader) (*pprofile.Profile, error) {
 	return pprofile.Merge(r.segments), r.err
 }
 
-// isRunning tells whether samples are taken; if not, it tries to begin.
+// isRunning reports whether samples are taken; if not, it tries to begin.
 func (s *cpuStream) isRunning() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,9 +33,9 @@ type Provider struct {
 	snapshots []*snapshot
 	spans     spanFilter
 
-	told     sync.Mutex
-	lastTold time.Time
-	cancel   context.CancelFunc
+	reporting sync.Mutex
+	lastTold  time.Time
+	cancel    context.CancelFunc
 }
 
 // NewProvider returns a Provider that is running. It never fails: what cannot be profiled is reported to the error handler.
@@ -76,7 +76,7 @@ func (p *Provider) Start() error {
 	if p.config.cpu {
 		var err error
 		p.cpu, err = cpu.add(p.config.rate)
-		p.tell(err)
+		p.report(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel
@@ -136,18 +136,18 @@ func (p *Provider) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// tell reports an error, at most once a minute.
-func (p *Provider) tell(err error) {
+// report passes on an error, at most once a minute.
+func (p *Provider) report(err error) {
 	if err == nil {
 		return
 	}
-	p.told.Lock()
+	p.reporting.Lock()
 	if p.config.onError == nil && !p.lastTold.IsZero() && time.Since(p.lastTold) < time.Minute {
-		p.told.Unlock()
+		p.reporting.Unlock()
 		return
 	}
 	p.lastTold = time.Now()
-	p.told.Unlock()
+	p.reporting.Unlock()
 	if p.config.onError != nil {
 		p.config.onError(err)
 	} else {
@@ -166,7 +166,7 @@ func (p *Provider) send(ctx context.Context) {
 		if err := p.config.exporter.ExportProfiles(ctx, x.request); err != nil {
 			lost = x.samples
 			if !errors.Is(err, otlpclient.ErrShutdown) {
-				p.tell(err)
+				p.report(err)
 			}
 		}
 		p.queue.done(lost)
@@ -178,7 +178,7 @@ func (p *Provider) collect() {
 	for _, s := range p.snapshots { // what happened before is not ours
 		if s.name != "goroutine" {
 			if _, err := s.take(); err != nil {
-				p.tell(err)
+				p.report(err)
 			}
 		}
 	}
@@ -225,12 +225,12 @@ func (p *Provider) export(last bool) {
 			take = cpu.remove
 		}
 		profile, err := take(p.cpu)
-		p.tell(err)
+		p.report(err)
 		p.add(request, profile)
 	}
 	for _, s := range p.snapshots {
 		profile, err := s.take()
-		p.tell(err)
+		p.report(err)
 		p.add(request, profile)
 	}
 	if p.config.exporter != nil && request.Samples() > 0 {

@@ -210,11 +210,11 @@ func TestExporterThatHangsOrFails(t *testing.T) {
 		t.Error(err)
 	}
 
-	told := make(chan error, 100)
+	reported := make(chan error, 100)
 	k = &keeper{fail: errors.New("refused")}
-	p = NewProvider(WithExporter(k), WithCPUProfiling(false), WithErrorHandler(func(err error) { told <- err }))
+	p = NewProvider(WithExporter(k), WithCPUProfiling(false), WithErrorHandler(func(err error) { reported <- err }))
 	p.ForceFlush(context.Background())
-	if err := <-told; err.Error() != "refused" {
+	if err := <-reported; err.Error() != "refused" {
 		t.Error(err)
 	}
 	p.Shutdown(context.Background())

@@ -6,7 +6,7 @@
  * Merging: each native frame of the evaluation loop stands for the Python frames of that call of the loop. Other frames
  * of the interpreter itself, and frames of the C library between them, are left out: their time belongs to the Python
  * function that called them. Frames of extension modules stay, with what they call. If the number of loops on the native
- * stack is not the number of calls that the interpreter knows (its code may have cold parts that cannot be told from
+ * stack is not the number of calls that the interpreter knows (its code may have cold parts that cannot be distinguished from
  * other functions), the native frames above the first loop are kept, then all Python frames follow.
  */
 #ifndef PYTHON_PY_WALK_H

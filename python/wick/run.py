@@ -99,7 +99,7 @@ def profiler_of(settings, name):
 
 
 def hand_on(settings, name):
-    """Tells processes that multiprocessing spawns (uvicorn --workers) to profile themselves, as forked ones do: they are new
+    """Makes processes that multiprocessing spawns (uvicorn --workers) profile themselves, as forked ones do: they are new
     interpreters, which wick_opentelemetry.pth makes call start_spawned(). Not where the profile goes to a file, which has one writer."""
     if settings.get("WICK_FILE") and not settings.get("WICK_EXPORT"):
         return

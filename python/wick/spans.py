@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells the extension where OpenTelemetry keeps the current span, and asyncio the name of a task. After that, samples are
+"""Registers with the extension where OpenTelemetry keeps the current span and asyncio the name of a task. After that, samples are
 joined with them without running any Python code."""
 import sys
 

@@ -179,7 +179,7 @@ static void keep_wait(struct agent *a, const struct agent_event *e, uint32_t n_w
 }
 
 /* Adds a wait whose stack was sent ahead (AGENT_EVENT_WAIT). */
-static void add_told(struct agent *a, struct process *p, const struct agent_event *e)
+static void add_kept(struct agent *a, struct process *p, const struct agent_event *e)
 {
     const struct wait_stack *w = a->waits ? waits_find(a->waits, e->tid, e->wait_ns) : NULL;
 
@@ -265,8 +265,8 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     }
     if (e->kind == AGENT_EVENT_WAIT)
         keep_wait(a, e, n, end);
-    else if (e->flags & AGENT_EVENT_TOLD)
-        add_told(a, p, e);
+    else if (e->flags & AGENT_EVENT_KEPT)
+        add_kept(a, p, e);
     else
         add_sample(a, p, e, e->n_kernel, n, end);
 }

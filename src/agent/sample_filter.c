@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides by the rules whether a sample is wanted, and tells BPF (sample_filter.h). */
+/* Decides by the rules whether a sample is wanted, and passes the decision to BPF (sample_filter.h). */
 #include "agent/sample_filter.h"
 
 #include <string.h>

@@ -173,7 +173,7 @@ static void take_results(struct alerts *a, uint32_t source, struct alert_round *
         log_change(a, before);
         a->dirty = true;
     }
-    pthread_cond_broadcast(&a->wake); /* there may be something to tell */
+    pthread_cond_broadcast(&a->wake); /* there may be something to send */
 }
 
 static void evaluate(struct alerts *a, uint32_t source)

@@ -58,7 +58,7 @@ struct alert_recorded {
 struct alert_found {
     struct alert_finding *v;
     size_t n, cap;
-    bool unknown; /* there is too little data to tell: alerts stay as they are */
+    bool unknown; /* there is too little data to decide: alerts stay as they are */
 };
 
 struct alert_results {

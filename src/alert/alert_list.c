@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What alerts tell about themselves: the API's list, trying a rule out, and metrics. See alert.h. */
+/* How alerts are shown: the list of the API, the test of a rule, and metrics. See alert.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

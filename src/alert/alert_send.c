@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Notifies receivers. Each has a thread that compares what was sent to the receiver with the states and posts the difference;
- * there is no queue that could grow. After a failure it waits, twice as long each time up to a minute, and then tells
- * the state of that moment. Redirects are not followed, and what a receiver answers is not shown: only its status.
+ * there is no queue that could grow. After a failure it waits, twice as long each time up to a minute, and then sends
+ * the state of that moment. Redirects are not followed. Only the status of a receiver's answer is shown, never its body.
  */
 #include "alert/alert_send.h"
 
@@ -157,7 +157,7 @@ static void make_round(struct alerts *a, struct alert_slot *s, struct alert_mess
     int64_t ends = alerts_now(a) + 4 * MAX(a->rules->interval, RESEND_MIN);
 
     if (!s->cursor) {
-        if (now < s->resend_at && s->told_changes == a->states.changes)
+        if (now < s->resend_at && s->sent_changes == a->states.changes)
             return;
         s->round_changes = a->states.changes;
     }
@@ -178,8 +178,8 @@ static void make_round(struct alerts *a, struct alert_slot *s, struct alert_mess
     m->ends_round = s->cursor >= a->states.n;
     if (m->ends_round)
         s->cursor = 0;
-    if (!m->n) { /* there is nothing to tell */
-        s->told_changes = s->round_changes;
+    if (!m->n) { /* there is nothing to send */
+        s->sent_changes = s->round_changes;
         s->resend_at = now + MAX(a->rules->interval, RESEND_MIN);
     }
 }
@@ -211,7 +211,7 @@ static void settle(struct alert_slot *s, const struct alert_message *m)
                 break;
             }
     if (m->ends_round) {
-        s->told_changes = s->round_changes;
+        s->sent_changes = s->round_changes;
         s->resend_at = clock_mono() + MAX(a->rules->interval, RESEND_MIN);
     }
     a->dirty = true;
@@ -229,7 +229,7 @@ static void failed(struct alert_slot *s, const struct err *e, int64_t retry)
     s->backoff = s->backoff ? MIN(2 * s->backoff, BACKOFF_MAX) : BACKOFF_MIN;
     s->retry_at = clock_mono() + MAX(s->backoff + random() % (s->backoff / 4), retry);
     if (log_limited(&limit, 60 * NS_PER_S, &held))
-        log_warn("alerts: cannot tell %s: %s; another attempt in %lld s", s->host, e->message,
+        log_warn("alerts: cannot notify %s: %s; retrying in %lld s", s->host, e->message,
                  (long long) ((s->retry_at - clock_mono()) / NS_PER_S + 1));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internal to src/alert: the running alerts and the threads that tell receivers. See alert.h. */
+/* Internal to src/alert: the running alerts and the threads that notify receivers. See alert.h. */
 #ifndef ALERT_ALERT_SEND_H
 #define ALERT_ALERT_SEND_H
 
@@ -21,7 +21,7 @@ struct alert_slot {
     /* protected by the lock of the owner */
     int64_t retry_at, resend_at; /* monotonic */
     int64_t backoff;
-    uint32_t told_changes; /* Alertmanager: the changes that its last complete round began with */
+    uint32_t sent_changes; /* Alertmanager: the changes that its last complete round began with */
     uint32_t round_changes;
     size_t cursor; /* Alertmanager: where its round goes on; 0: none is under way */
     uint64_t sent, failed, given_up;

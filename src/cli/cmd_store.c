@@ -419,7 +419,7 @@ static int run_copy(const void *options, int argc, char **argv, struct err *e)
     const struct store_options *o = options;
     struct store_options from = *o, to = *o;
     _cleanup_(store_closep) struct store *source = NULL, *target = NULL;
-    struct store_copy c = {.tenant = o->tenant ? o->tenant : "", .state = o->state, .tell = print_progress};
+    struct store_copy c = {.tenant = o->tenant ? o->tenant : "", .state = o->state, .report = print_progress};
     char dir[PATH_SIZE], state[PATH_SIZE + 16];
     int r = 0;
 

@@ -66,7 +66,7 @@ static int add_side(const struct ask_target *target, const struct verdict_page *
     if (r < 0)
         return r;
     if (!single->n_profiles)
-        return err_set(e, -ENODATA, "the server has no profile of version '%.*s' any more", STR_FMT(p->versions[side]));
+        return err_set(e, -ENODATA, "the server no longer has profiles of version '%.*s'", STR_FMT(p->versions[side]));
     of = &single->profiles[0];
     t->type = arena_str(&t->arena, batch_string(single, of->types[of->n_types - 1].type));
     t->unit = arena_str(&t->arena, batch_string(single, of->types[of->n_types - 1].unit));

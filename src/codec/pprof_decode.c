@@ -522,8 +522,9 @@ static void close_gap(struct pprof_decoder *d)
 
 static int decode(struct pprof_decoder *d, size_t limit)
 {
-    static int (*const fill[])(struct pprof_decoder *) = {fill_strings,   fill_types,   fill_mappings, fill_functions,
-                                                          fill_locations, fill_samples, fill_profile};
+    static int (*const fill[])(struct pprof_decoder *) = {fill_strings,      pprof_fill_types, fill_mappings,
+                                                          fill_functions,    fill_locations,   fill_samples,
+                                                          pprof_fill_profile};
     int r = pprof_scan(d);
 
     if (r == 0)

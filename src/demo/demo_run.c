@@ -217,7 +217,7 @@ static struct str verdict_param(void *ctx, const char *name)
 }
 
 /* Asks the server whether the deploy made it worse; prints the answer and returns true when it knows. */
-static bool tell_verdict(const struct demo *d)
+static bool print_verdict(const struct demo *d)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT, safe = BUF_INIT;
     struct ask_target target = {.server = d->url};
@@ -249,21 +249,21 @@ static bool tell_verdict(const struct demo *d)
     return known;
 }
 
-/* Waits for the end, and tells the verdict on the way. */
+/* Waits for the end, and prints the verdict as soon as there is one. */
 static int wait_for_verdict(struct demo *d, int64_t end, struct err *e)
 {
-    bool told = false;
+    bool printed = false;
     int r = 0;
 
     while (r == 0 && clock_mono() < end) {
         r = wait_until(d, MIN(clock_mono() + VERDICT_SECONDS * NS_PER_S, end), e);
-        if (r == 0 && !told)
-            told = tell_verdict(d);
+        if (r == 0 && !printed)
+            printed = print_verdict(d);
     }
     return r;
 }
 
-/* Tells the server when the deploy and the end are, for the web UI. Services do not inherit it. */
+/* Passes the times of the deploy and of the end to the server, for the web UI. Services do not inherit it. */
 static void announce(int64_t deploy, int64_t end)
 {
     char text[64];

@@ -341,7 +341,7 @@ static void on_answer(struct ack *a, const struct ack_result *r)
     struct delivery *d = container_of(a, struct delivery, ack);
     struct agent_feed *f = d->feed;
     uint64_t held, lost = d->samples;
-    bool tell = false;
+    bool do_log = false;
 
     pthread_mutex_lock(&f->lock);
     if (r->status == SINK_OK) {
@@ -350,14 +350,14 @@ static void on_answer(struct ack *a, const struct ack_result *r)
     } else {
         f->counts.lost_batches++;
         f->counts.lost_samples += d->samples;
-        tell = log_limited(&f->log_losses, 60 * NS_PER_S, &held);
+        do_log = log_limited(&f->log_losses, 60 * NS_PER_S, &held);
         lost = f->counts.lost_samples;
     }
     mem_free(d);
     f->waiting--;
     pthread_cond_signal(&f->answered);
     pthread_mutex_unlock(&f->lock);
-    if (tell)
+    if (do_log)
         log_warn("samples of this machine were lost, %llu so far: %s", (unsigned long long) lost,
                  r->message[0] ? r->message : "the store refused them");
 }

@@ -50,13 +50,13 @@ int symbol_wire_put_request(struct buf *out, const struct symbol_request *q)
     return finish(out, start, SYMBOL_WIRE_REQUEST_MAX);
 }
 
-int symbol_wire_put_error(struct buf *out, int code, const char *words)
+int symbol_wire_put_error(struct buf *out, int code, const char *message)
 {
-    size_t start = begin(out), n = strlen(words);
+    size_t start = begin(out), n = strlen(message);
 
     put_u32(out, (uint32_t) code);
     put_u16(out, (uint16_t) MIN(n, ERR_MESSAGE_MAX - 1));
-    buf_put(out, words, MIN(n, ERR_MESSAGE_MAX - 1));
+    buf_put(out, message, MIN(n, ERR_MESSAGE_MAX - 1));
     return finish(out, start, SYMBOL_WIRE_ANSWER_MAX);
 }
 
@@ -183,12 +183,12 @@ int symbol_wire_get_request(struct str s, struct symbol_request *ret, uint64_t *
 /* -4095 is the lowest error code in Linux. */
 static int get_error(struct str s, int code, struct err *e)
 {
-    struct str words;
+    struct str message;
     uint16_t n;
 
-    if (code > 0 || code < -4095 || !get(&s, &n, 2) || !get_text(&s, n, &words) || s.n)
+    if (code > 0 || code < -4095 || !get(&s, &n, 2) || !get_text(&s, n, &message) || s.n)
         return -EBADMSG;
-    return err_set(e, code, "%.*s", STR_FMT(words));
+    return err_set(e, code, "%.*s", STR_FMT(message));
 }
 
 static int get_strings(struct str *s, struct arena *a, struct str **ret, uint32_t *ret_n)

@@ -26,7 +26,7 @@ enum {
 /* Appends a whole message. -E2BIG when it does not fit. */
 int symbol_wire_put_request(struct buf *out, const struct symbol_request *q);
 int symbol_wire_put_answer(struct buf *out, const struct symbol_answer *a);
-int symbol_wire_put_error(struct buf *out, int code, const char *words);
+int symbol_wire_put_error(struct buf *out, int code, const char *message);
 
 /* Reads a message without its length. The request's strings point into s; its addresses are *ret_addresses, to be freed
  * with mem_free(). -EBADMSG when it is malformed. */

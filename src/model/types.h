@@ -58,7 +58,7 @@ void type_lookup(const struct type_spelling *s, struct type *ret, int64_t *ret_s
  * "process_cpu:cpu:nanoseconds:cpu:nanoseconds"). Returns false when unknown; ret then carries the name itself. */
 bool type_by_name(struct str name, struct type *ret);
 bool type_is_known(const struct type *t); /* whether it is one of the table */
-/* Tells types apart that have the same names, by the name of the profile: "block" or "mutex". */
+/* Distinguishes types that have the same names, by the name of the profile: "block" or "mutex". */
 void type_named(struct str name, struct type *t);
 /* Whether the Pyroscope ID of a type that is not known does not follow from its name and unit: the profile has another
  * name, or its period another unit. The canonical name of such a type is the ID. */

@@ -239,9 +239,9 @@ void exchange_refuse(struct exchange *x, int status, const char *text)
 
 void exchange_cancel(struct exchange *x)
 {
-    if (x->told_cancel || x->state != EXCHANGE_HANDED)
+    if (x->cancel_reported || x->state != EXCHANGE_HANDED)
         return;
-    x->told_cancel = true;
+    x->cancel_reported = true;
     if (x->q.cancelled)
         x->q.cancelled(&x->q);
 }

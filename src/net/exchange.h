@@ -40,7 +40,7 @@ struct exchange {
     bool owns_peer;     /* holds a reference of its own, because the connection is gone */
     bool discard;       /* answered before its body was read */
     bool head_only;     /* HEAD */
-    bool bad_head, told_cancel, head_sent, answer_sent;
+    bool bad_head, cancel_reported, head_sent, answer_sent;
     /* the response being sent */
     size_t answer_pos;
     struct loop_call finish_call;

@@ -187,7 +187,7 @@ static int read_source(void *ctx, struct str file, struct buf *out, struct err *
     }
     why = source_reader_error(&reader, file);
     if (r == 0 && !out->n)
-        r = err_set(e, -ENOENT, "%s: say where sources are with -source_path and -trim_path",
+        r = err_set(e, -ENOENT, "%s: set the location of sources with -source_path and -trim_path",
                     why ? why : "the file is empty");
     source_reader_done(&reader);
     return r;

@@ -256,7 +256,7 @@ static int add_store(struct pprof_files *f, const char *key, struct files_store 
     int r;
 
     if (!place)
-        return err_set(e, -EAGAIN, "too many filters are being looked at at once; ask again in a second");
+        return err_set(e, -EAGAIN, "too many filters are being evaluated at once; retry in a second");
     r = make_store(f, str_from(key), &s, e);
     if (r < 0)
         return r;

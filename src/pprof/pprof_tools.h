@@ -24,8 +24,8 @@ void pprof_tools_done(struct pprof_tools *t);
 /* Symbols of the file that match, in the order of nm -n. -ENOENT if there is no nm. */
 int pprof_tools_symbols(struct pprof_tools *t, const char *file, const struct regex *name, uint64_t address,
                         struct arena *a, struct report_symbols *ret);
-/* -symbolize=fastlocal: symbols with their sizes by address, as nm sorts them. Free v with mem_free(). -ENOENT if there
- * is no nm. */
+/* -symbolize=fastlocal: symbols with their sizes by address, as nm sorts them. Free v with mem_free(). -ENOENT without
+ * nm. */
 struct pprof_nm_symbol {
     uint64_t address, size;
     struct str name; /* in the arena */

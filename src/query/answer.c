@@ -66,7 +66,7 @@ const struct answer_param answer_params[] = {
      "name, a branch per value"},
     {"label", "name of a label; lists its values instead of label names"},
     {"attributes",
-     "labels: false lists only labels of series, which is quick; marked tells them apart: objects with name and "
+     "labels: false lists only labels of series, which is quick; marked distinguishes them: objects with name and "
      "slow (default: true)"},
     {"baseline_from", "drift: start of the time to compare with; default: as much time before 'from'"},
     {"baseline_to", "drift: its end; default: a range of the same length"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The parameters that select spans (answer_run.h): finds the spans in the index and limits the columns of a compiled query
- * to their samples. A query that names no profile type gets the one that tells most about latency: wall, else off-CPU, else
+ * to their samples. A query that names no profile type gets the one that says most about latency: wall, else off-CPU, else
  * CPU time, whichever the samples of these spans have.
  */
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * For the files that answer questions (answer.c, answer_spans.c and others): reading parameters, compiling the selection,
- * and the functions of the table `questions`. Everybody else uses answer.h.
+ * and the functions of the table `questions`. All other files use answer.h.
  */
 #ifndef QUERY_ANSWER_RUN_H
 #define QUERY_ANSWER_RUN_H

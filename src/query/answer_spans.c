@@ -468,7 +468,7 @@ static int order_trace(struct answered_spans *l)
     return r;
 }
 
-/* Spans that only samples tell of are in the list, too. */
+/* Spans that are known only from samples are in the list, too. */
 static int add_sums(const struct query_spans *sums, struct answered_spans *l)
 {
     for (uint32_t i = 0; i < sums->n; i++) {

@@ -11,7 +11,7 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-/* Serial correlation is estimated from few windows: a larger one cannot be told from a trend. */
+/* Serial correlation is estimated from few windows: a larger one cannot be distinguished from a trend. */
 #define RHO_MAX 0.95
 /* Block means count if their variance is this many times what the windows predict, and there are this many blocks. */
 #define BLOCKS_RATIO 2.5

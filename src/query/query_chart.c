@@ -97,7 +97,7 @@ static int find_thread(struct charting *x, const struct batch *b, const struct s
         else if (str_is(k, SEMCONV_THREAD_NAME))
             name = text_of(&a->value);
     }
-    /* threads have a number of their own on a host; without one, they are told apart by name and process */
+    /* threads have a number of their own on a host; without one, they are distinguished by name and process */
     key = hash64_u64((uint64_t) x->now.pid * 0x9e3779b97f4a7c15u ^ (uint64_t) id) ^ hash64_str(x->now.service);
     if (!id)
         key ^= hash64_str(name);

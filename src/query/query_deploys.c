@@ -28,7 +28,7 @@ struct profile_start {
 struct profile_starts {
     struct profile_start *v;
     size_t n, cap;
-    struct query_deploys *out; /* NULL: only series are told apart */
+    struct query_deploys *out; /* NULL: only series are distinguished */
     size_t cap_pairs;
     const struct labels *cached[PAIRS_CACHED]; /* the labels of a series have one address during a listing */
     uint32_t pair_of[PAIRS_CACHED];

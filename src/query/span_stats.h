@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the span index (span/span_index.h) tells about latency: names of spans with their percentiles, and how many spans
+/* What the span index (span/span_index.h) knows about latency: names of spans with their percentiles, and how many spans
  * started when and took how long. */
 #ifndef QUERY_SPAN_STATS_H
 #define QUERY_SPAN_STATS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query_verdict() of verdict.h: finds the runs of versions, chooses what is compared, and puts the result in words. */
+/* query_verdict() of verdict.h: finds the runs of versions, chooses what is compared, and writes the sentence that describes the result. */
 #include "query/verdict.h"
 
 #include <errno.h>
@@ -175,7 +175,7 @@ static int find_runs(struct judging *x, struct err *e)
         if (p.labels[i].v[0].value.n)
             r = add_runs(x, &p, i);
     if (r == 0 && !p.n_series)
-        r = err_set(e, -ENODATA, "service '%.*s' has no profiles in this time", STR_FMT(x->ask->service));
+        r = err_set(e, -ENODATA, "service '%.*s' has no profiles in this time range", STR_FMT(x->ask->service));
     else if (r == 0 && !x->n_runs)
         r = err_set(e, -ENODATA, "the profiles of service '%.*s' have no service.version", STR_FMT(x->ask->service));
     store_points_done(&p);
@@ -194,7 +194,7 @@ static struct verdict_run *newest_run(struct judging *x, struct str version)
 }
 
 /* Runs that began in the same coarse step as this one, such as a deploy soon after the start of the service: finer times
- * tell which began first. */
+ * show which began first. */
 static int refine_tied(struct judging *x, const struct verdict_run *run, struct err *e)
 {
     int64_t first = run->first;
@@ -332,7 +332,7 @@ double verdict_total_change(const struct verdict_answer *v)
 }
 
 /*
- * Per CPU-second, shares alone cannot tell: what one function gains others lose. What the same work costs tells, where it
+ * Per CPU-second, shares alone do not decide: what one function gains others lose. The cost of the same work decides, where it
  * could be estimated; else the larger of the largest gain and loss, if one is clearly larger; else the total.
  */
 static enum verdict judge_shares(const struct verdict_answer *v)
@@ -435,7 +435,7 @@ static int run_verdict(struct judging *x, struct err *e)
         return r;
     new = newest_run(x, x->ask->version);
     if (!new)
-        return err_set(e, -ENODATA, "service '%.*s' has no profiles of version '%.*s' in this time",
+        return err_set(e, -ENODATA, "service '%.*s' has no profiles of version '%.*s' in this time range",
                        STR_FMT(x->ask->service), STR_FMT(x->ask->version));
     r = refine_tied(x, new, e);
     if (r < 0)

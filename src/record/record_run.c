@@ -43,7 +43,7 @@ struct recording {
 };
 
 /* --- sampling --- */
-static void tell(struct recording *c, bool last)
+static void print_state(struct recording *c, bool last)
 {
     struct agent_counts counts;
     char line[200];
@@ -109,7 +109,7 @@ static int sample(struct recording *c, struct err *e)
         if (fds[0].revents)
             r = agent_poll(c->agent, 0, e);
         if (clock_mono() >= next_line) {
-            tell(c, false);
+            print_state(c, false);
             next_line += NS_PER_S / 2;
         }
     }
@@ -132,17 +132,17 @@ static void tell_names(struct recording *c)
 }
 
 /* The files with the most functions that have no names, and what helps. */
-static void tell_what_helps(struct recording *c)
+static void print_hints(struct recording *c)
 {
     struct objects *objects = agent_objects(c->agent);
     struct agent_counts n;
-    size_t at = 0, all, told = 0;
+    size_t at = 0, all, printed = 0;
     struct object *o;
 
     agent_counts(c->agent, &n);
     if (c->o.quiet || c->o.watch.no_names)
         return;
-    while (told < HINTS_MAX && (o = debug_file_next_missing(objects, &at))) {
+    while (printed < HINTS_MAX && (o = debug_file_next_missing(objects, &at))) {
         _cleanup_(buf_done) struct buf hint = BUF_INIT;
         size_t missing = object_names_missing(o, &all);
 
@@ -151,11 +151,11 @@ static void tell_what_helps(struct recording *c)
         name_hint("/", o->path, &hint);
         fprintf(stderr, "wick: %zu of %zu addresses in %s have no name: %.*s\n", missing, all, o->path,
                 STR_FMT(buf_str(&hint)));
-        told++;
+        printed++;
     }
 }
 
-static void tell_fetched(void *ctx, const char *message)
+static void print_fetched(void *ctx, const char *message)
 {
     const struct recording *c = ctx;
 
@@ -222,9 +222,9 @@ static int finish(struct recording *c, const char *title, struct err *e)
     int r;
 
     if (!c->o.watch.no_names)
-        debug_fetch_missing(&(struct debug_fetch){urls, tell_fetched, c}, agent_objects(c->agent));
+        debug_fetch_missing(&(struct debug_fetch){urls, print_fetched, c}, agent_objects(c->agent));
     r = agent_take(c->agent, &b, e);
-    tell(c, true);
+    print_state(c, true);
     if (r == 0)
         r = write_stats(c, e);
     if (r < 0)
@@ -234,7 +234,7 @@ static int finish(struct recording *c, const char *title, struct err *e)
                        c->events.n ? "no samples: the sampled processes caused no such event"
                                    : "no samples: the sampled processes used no CPU time");
     tell_names(c);
-    tell_what_helps(c);
+    print_hints(c);
     return hand_out(c, b, title, e);
 }
 

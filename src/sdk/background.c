@@ -221,7 +221,7 @@ static void run_flush(struct wick_provider *p, int64_t now)
         r = r < 0 ? r : w;
     }
     if (r < 0)
-        start_tell(e.message);
+        start_report(e.message);
     pthread_mutex_lock(&p->lock);
     memcpy(p->last_error, e.message, sizeof p->last_error - 1);
     if (r == 0)

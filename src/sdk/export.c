@@ -142,7 +142,7 @@ static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
     return r;
 }
 
-/* Keeps the protocol that the peer takes, which its port does not tell. */
+/* Remembers the protocol that the peer accepts, since its port does not determine it. */
 static void chosen(struct wick_provider *p, int protocol)
 {
     char text[300];

@@ -31,7 +31,7 @@ int start_send_part(const char *type, const void *p, size_t n, struct err *e)
     return -ENOTCONN;
 }
 
-void start_tell(const char *words) /* not printed: the host calls wick_flush() or wick_get_stats() */
+void start_report(const char *message) /* not printed: the host calls wick_flush() or wick_get_stats() */
 {
 }
 

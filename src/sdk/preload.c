@@ -120,12 +120,12 @@ int start_send_part(const char *type, const void *p, size_t n, struct err *e)
     return part_send(type, p, n, e);
 }
 
-void start_tell(const char *words)
+void start_report(const char *message)
 {
-    static _Atomic bool told;
+    static _Atomic bool reported;
 
-    if (!atomic_exchange(&told, true))
-        say("cannot send the profiles of", words);
+    if (!atomic_exchange(&reported, true))
+        say("cannot send the profiles of", message);
 }
 
 void start_chose(const char *text)

@@ -15,7 +15,7 @@ void start_hooks(void);
 /* Sends a profile whose file the process has no permission to write: -ENOTCONN if there is no receiver. */
 int start_send_part(const char *type, const void *p, size_t n, struct err *e);
 /* Reports a failed export or file: the preload library prints it once, on standard error. */
-void start_tell(const char *words);
+void start_report(const char *message);
 /* Reports the protocol that was chosen for an endpoint: the preload library prints it, in the command itself. */
 void start_chose(const char *text);
 

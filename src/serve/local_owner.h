@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds to profiles from this machine which process they are of, where they do not say so themselves: those of
+ * Adds to profiles from this machine which process they are of, where they do not contain it: those of
  * Pyroscope's SDKs, and scraped ones. The process is the one that holds the sender's socket, or the scraped one, over
  * loopback; the agent finds it (proc/socket_owner.h), because the server has no rights to look. It is needed to count
  * CPU time once that the agent samples as well (store/process_sources.h).

@@ -114,8 +114,8 @@ void serve_intake_limits(struct serve_intake *o, const struct serve_limits *limi
 
 struct sink *serve_intake_sink(struct serve_intake *o)
 {
-    static const char nobody[AUTH_TENANT_SIZE];
-    struct tenant *t = tenant_of(o, nobody);
+    static const char no_tenant[AUTH_TENANT_SIZE];
+    struct tenant *t = tenant_of(o, no_tenant);
 
     return t ? &t->gate.sink : NULL;
 }

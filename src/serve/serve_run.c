@@ -139,7 +139,7 @@ static int store_settings(struct serve *s, struct store_config *ret, const struc
         .spool_bytes = (uint64_t) c->store.spool_size,
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
-        .tell = log_store,
+        .report = log_store,
     };
     *ret_engine = engine;
     r = make_labels(s, &ret->allow, &ret->label_values, e);
@@ -561,7 +561,7 @@ static int start(struct serve *s, const char *data_dir, struct err *e)
     r = recording_rules_apply(s->rules, &s->first, e);
     if (r == 0)
         return 0;
-    log_warn("recording rules that clients added are not in force: %s", err_message(e, r));
+    log_warn("recording rules that clients added are not active: %s", err_message(e, r));
     return alerts_set_url(s->alerts, public_url(s, &s->config, url));
 }
 

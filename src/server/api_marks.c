@@ -203,7 +203,7 @@ static int run_add(struct call *c, struct err *e)
     if (r < 0)
         return r;
     if (getrandom(id, sizeof id, 0) != (ssize_t) sizeof id)
-        return err_set(e, -EIO, "no random numbers");
+        return err_set(e, -EIO, "cannot get random bytes for an ID");
     *hex_write(text, id, sizeof id) = 0;
     m.id = str_from(text);
     pthread_mutex_lock(&writers);

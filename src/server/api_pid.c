@@ -36,8 +36,8 @@ static int parse(struct call *c, pid_t *ret_pid, unsigned *ret_seconds, struct e
 }
 
 /* Reads both pipes to their ends: the profile into c->out, the error message, up to about WORDS_MAX bytes, into
- * words. */
-static int read_both(struct call *c, const int fds[2], struct buf *words, int64_t until, struct err *e)
+ * errors. */
+static int read_both(struct call *c, const int fds[2], struct buf *errors, int64_t until, struct err *e)
 {
     struct pollfd p[] = {{fds[0], POLLIN, 0}, {fds[1], POLLIN, 0}};
     char piece[65536];
@@ -50,7 +50,7 @@ static int read_both(struct call *c, const int fds[2], struct buf *words, int64_
         if (poll(p, 2, TICK_MS) <= 0)
             continue;
         for (int i = 0; i < 2; i++) {
-            struct buf *to = i ? words : &c->out;
+            struct buf *to = i ? errors : &c->out;
             ssize_t n = p[i].revents ? fd_read(fds[i], piece, sizeof piece) : 0;
 
             if (n > 0 && (!i || to->n < WORDS_MAX))
@@ -63,17 +63,17 @@ static int read_both(struct call *c, const int fds[2], struct buf *words, int64_
 }
 
 /* The error message without the name of the command that printed it. */
-static struct str reason(struct str words)
+static struct str reason(struct str errors)
 {
     static const struct str command = STR("wick record: ");
 
-    return str_trim(str_starts(words, command) ? str_slice(words, command.n, words.n) : words);
+    return str_trim(str_starts(errors, command) ? str_slice(errors, command.n, errors.n) : errors);
 }
 
 static int run_profile(struct call *c, struct err *e)
 {
     const struct pid_profiler *profiler = front_options(c->front)->pids;
-    _cleanup_(buf_done) struct buf words = BUF_INIT;
+    _cleanup_(buf_done) struct buf errors = BUF_INIT;
     unsigned seconds = 0;
     int fds[2] = {-1, -1};
     pid_t pid = 0;
@@ -84,11 +84,11 @@ static int run_profile(struct call *c, struct err *e)
     if (r == 0)
         r = profiler->start(profiler->ctx, pid, seconds, fds, e);
     if (r == 0)
-        r = read_both(c, fds, &words, clock_mono() + (seconds + PATIENCE_S) * NS_PER_S, e);
+        r = read_both(c, fds, &errors, clock_mono() + (seconds + PATIENCE_S) * NS_PER_S, e);
     fd_close(fds[0]);
     fd_close(fds[1]);
-    if (r == 0 && (words.n || !c->out.n))
-        r = err_set(e, -ENOENT, "no profile of process %d: %.*s", (int) pid, STR_FMT(reason(buf_str(&words))));
+    if (r == 0 && (errors.n || !c->out.n))
+        r = err_set(e, -ENOENT, "no profile of process %d: %.*s", (int) pid, STR_FMT(reason(buf_str(&errors))));
     c->content_type = "application/octet-stream";
     return r;
 }

@@ -27,7 +27,7 @@ static const struct tool {
      NULL},
     {"top",
      "The functions (or files, lines, binaries, packages: by) with the most self or total value. The first tool for 'why is this "
-     "slow': ask with query cpu{service.name=\"X\"}. With base_from/base_to or base_query and sort=share it tells what changed "
+     "slow': ask with query cpu{service.name=\"X\"}. With base_from/base_to or base_query and sort=share it shows what changed "
      "between two times or versions.",
      NULL},
     {"callers",

@@ -52,9 +52,9 @@ static struct name_source *to_source(struct names *n)
 
 const char *name_state_word(enum name_state s)
 {
-    static const char *const words[] = {"found", "missing", "fetching", "failed"};
+    static const char *const names[] = {"found", "missing", "fetching", "failed"};
 
-    return words[s];
+    return names[s];
 }
 
 static uint64_t key_of(const char *tenant, struct str build_id)

@@ -2,7 +2,7 @@
 /*
  * The span index: the spans of traces that `wick serve` receives over OTLP, by tenant: IDs, parent, name, service,
  * version and instance of the sender, start, duration, kind and status. Profiles are linked to spans by their IDs; the
- * index tells which spans there are.
+ * index lists the spans that exist.
  *
  * On disk it is a directory per tenant ("t-" and the tenant's name in hex) with files of blocks (span_block.h), the
  * newest of which is appended to. An acknowledged span is on disk and in every answer that begins afterwards. What a

@@ -84,8 +84,8 @@ struct store_config {
     double min_free;    /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
     uint64_t reserve;   /* bytes reserved so that retention can work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;
-    void (*tell)(void *ctx, const char *line); /* reports damage and repair, from any thread; may be NULL */
-    void *tell_ctx;
+    void (*report)(void *ctx, const char *line); /* reports damage and repair, from any thread; may be NULL */
+    void *report_ctx;
     int64_t (*now)(void);     /* NULL = clock_wall; tests replace it */
     int64_t (*elapsed)(void); /* elapsed time of this machine; NULL = now if that is set, else clock_boot */
 };

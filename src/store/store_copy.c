@@ -17,7 +17,7 @@
 struct store_copying {
     const struct store_copy *c;
     uint64_t profiles, samples, refused;
-    int64_t told_ns;
+    int64_t reported_ns;
     struct err *e;
 };
 
@@ -29,7 +29,7 @@ static void _printf_(2, 3) say(const struct store_copy *c, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    c->tell(line);
+    c->report(line);
 }
 
 static int copy_batch(void *ctx, struct batch *b)
@@ -54,13 +54,13 @@ static int copy_batch(void *ctx, struct batch *b)
     return 0;
 }
 
-static void tell(struct store_copying *x, int64_t at, bool last)
+static void report_progress(struct store_copying *x, int64_t at, bool last)
 {
     _cleanup_(buf_done) struct buf when = BUF_INIT;
 
-    if (!last && clock_mono() - x->told_ns < 2 * NS_PER_S)
+    if (!last && clock_mono() - x->reported_ns < 2 * NS_PER_S)
         return;
-    x->told_ns = clock_mono();
+    x->reported_ns = clock_mono();
     clock_format(&when, at);
     say(x->c, "copied up to %.*s (%.0f %%): %llu profiles, %llu samples%s", STR_FMT(buf_str(&when)),
         100.0 * (double) (at - x->c->begin) / (double) MAX(x->c->end - x->c->begin, 1),
@@ -103,12 +103,12 @@ int store_copy_run(const struct store_copy *c, struct err *e)
         if (r == 0)
             r = write_state(c, to, e);
         if (r == 0)
-            tell(&x, to, false);
+            report_progress(&x, to, false);
         at = to;
     }
     if (r < 0)
         return r;
-    tell(&x, c->end, true);
+    report_progress(&x, c->end, true);
     if (x.refused)
         say(c, "the target refused %llu profiles", (unsigned long long) x.refused);
     unlink(c->state);

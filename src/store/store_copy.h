@@ -17,7 +17,7 @@ struct store_copy {
     const char *tenant;
     int64_t begin, end;             /* [begin, end) */
     const char *state;              /* file */
-    void (*tell)(const char *line); /* called for progress and for what goes wrong on the way */
+    void (*report)(const char *line); /* called for progress and for what goes wrong on the way */
 };
 
 int store_copy_run(const struct store_copy *c, struct err *e);

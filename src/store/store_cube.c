@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 
-/* At most this many instances are told apart by selects of their own. */
+/* At most this many instances get selects of their own. */
 enum { SELECTED_INSTANCES_MAX = 8, VALUES_MAX = 1 << 28 };
 
 const char *const cube_instance_attributes[] = {"service.instance.id", "k8s.pod.name", "container.id", "process.pid",

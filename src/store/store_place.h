@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a directory tells about the store in it, without opening it: for commands and for the server, which must not know the
+/* What can be learned about a store from its directory, without opening it: for commands and for the server, which must not know the
  * files of an engine. */
 #ifndef STORE_STORE_PLACE_H
 #define STORE_STORE_PLACE_H

@@ -111,7 +111,7 @@ def count(rows, hz):
 
 @contextlib.contextmanager
 def agent_to_file(tmp_path, *args, late=0):
-    """`wick agent` and a collector behind it, so many seconds late, that writes what arrives, a request a line: (the file, the
+    """`wick agent` and a collector that it exports to, so many seconds late, that writes what arrives, a request a line: (the file, the
     agent)."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))

@@ -95,7 +95,7 @@ static void test_round_trip(void)
         eq_int(batch_validate(back, &e), 0);
         eq_int(back->n_samples, 3);
         eq_int(batch_sample_value(back, &back->profiles[0], &back->samples[1], 0), 1);
-        back->dict.n_strings = b->dict.n_strings; /* references add strings behind the others */
+        back->dict.n_strings = b->dict.n_strings; /* references add strings after the others */
         eq_int(otlp_encode(back, NULL, &second, &e), 0);
         eq_str(buf_str(&second), buf_str(&first));
     }
@@ -138,7 +138,7 @@ static void test_groups(void)
 
 /* --- bytes that ordinary encoders do not write --- */
 
-/* A request of one resource, scope and profile around `profile`, with `dictionary` in front or behind. */
+/* A request of one resource, scope and profile around `profile`, with `dictionary` before or after it. */
 static void wrap(struct buf *out, const struct buf *profile, const struct buf *dictionary, bool dictionary_first)
 {
     size_t resource, scope;

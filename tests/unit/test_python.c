@@ -36,7 +36,7 @@ static uint64_t make(size_t n)
     return at;
 }
 
-/* A str as builds with the GIL have it (interned in 2 bits) or others (in 8); the bits behind are never set by CPython. */
+/* A str as builds with the GIL have it (interned in 2 bits) or others (in 8); the bits after it are never set by CPython. */
 static uint64_t make_str(const void *chars, size_t n, unsigned kind, bool ascii, bool wide_state)
 {
     uint64_t s = make(64 + n * kind);

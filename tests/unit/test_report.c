@@ -203,7 +203,7 @@ static void test_filters(void)
         eq_int(run_report("top", REPORT_TEXT, cases[i].option, cases[i].value, &b), 0);
         if (str_find(buf_str(&b), str_from(cases[i].kept)) < 0)
             tap_fail("%s=%s lost %s", cases[i].option, cases[i].value, cases[i].kept);
-        /* The legend names the filter, so look behind it. */
+        /* The legend names the filter, so look after it. */
         ok(buf_cstr(&b) && !strstr(strstr(b.p, "flat%"), cases[i].gone));
     }
 }

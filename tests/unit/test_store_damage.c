@@ -107,7 +107,7 @@ static int open_copy(struct suite *c, const struct suite *s, struct err *e)
 {
     *c = (struct suite){.config = s->config};
     c->config.dir = copy_dir;
-    c->config.tell = on_tell;
+    c->config.report = on_tell;
     n_told = 0;
     return store_open(&store_segment, &c->config, &c->store, e);
 }

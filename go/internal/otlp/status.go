@@ -12,7 +12,7 @@ import (
 type Status struct {
 	Code    int
 	Message string
-	// RetryAfter is the delay of its RetryInfo. HasRetry tells whether there is one.
+	// RetryAfter is the delay of its RetryInfo. HasRetry reports whether there is one.
 	RetryAfter time.Duration
 	HasRetry   bool
 }

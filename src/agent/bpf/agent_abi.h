@@ -133,7 +133,7 @@ enum {
     AGENT_EVENT_KERNEL_CUT = 1 << 2,
     AGENT_EVENT_NO_USER = 1 << 3,  /* a kernel thread, or a task without memory */
     AGENT_EVENT_LANG_CUT = 1 << 4, /* the language has more frames than are here */
-    AGENT_EVENT_TOLD = 1 << 5,     /* its stack was sent in the AGENT_EVENT_WAIT with the same tid and wait_ns */
+    AGENT_EVENT_KEPT = 1 << 5,     /* its stack was sent in the AGENT_EVENT_WAIT with the same tid and wait_ns */
     AGENT_EVENT_ASK = 1 << 6,      /* AGENT_EVENT_WAIT: the user side reads the stack itself, from `resume` on */
 };
 

@@ -74,7 +74,7 @@ static __always_inline void tell_ahead(struct walk_state *w, struct agent_wait *
     e->value_ns = wait->switches;
     e->weight = 1;
     send(e, st);
-    wait->flags |= AGENT_EVENT_TOLD;
+    wait->flags |= AGENT_EVENT_KEPT;
     wait->n_words = wait->n_kernel = 0;
 }
 

@@ -374,14 +374,14 @@ int dump_take(int pid, const struct dump_options *o, struct dump **ret, struct e
 {
     _cleanup_(dump_freep) struct dump *s = mem_zalloc(sizeof *s);
     struct taking t = {.s = s};
-    struct err words = {0};
+    struct err own = {0};
     int r;
 
     if (!s)
         return -ENOMEM;
     s->pid = pid;
     arena_init(&s->arena, MEMORY_MAX);
-    r = take(&t, o, e ? e : &words);
+    r = take(&t, o, e ? e : &own);
     stopped_done(&t.stopped);
     mem_free(t.words);
     mem_free(t.stack);

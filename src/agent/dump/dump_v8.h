@@ -2,7 +2,7 @@
 /*
  * JavaScript frames of a stopped process with V8 (Node), for `wick dump`: interpreted, baseline and optimised code alike. A
  * frame of JavaScript has its function at a fixed place below its frame pointer; from the function V8's objects lead to its
- * name and its script. How they look is told by V8 itself (v8_symbols.h). The memory may hold anything: every object is
+ * name and its script. V8 itself describes their layout (v8_symbols.h). The memory may hold anything: every object is
  * checked by its type before it is used.
  */
 #ifndef AGENT_DUMP_V8_H

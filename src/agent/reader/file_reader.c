@@ -34,7 +34,7 @@ struct file_reader {
         uint64_t file; /* hash of what identifies it */
         unsigned deaths;
     } deadly[DEADLY_MAX]; /* by hash; a later file may take the place of another one */
-    struct log_limit told;
+    struct log_limit death_log;
 };
 
 static int stop(struct file_reader *r)
@@ -134,12 +134,12 @@ static bool is_killed(struct file_reader *r, int code)
            code != -EBADMSG;
 }
 
-static void tell(struct file_reader *r, const struct file_request *q, int code)
+static void log_death(struct file_reader *r, const struct file_request *q, int code)
 {
     uint64_t held;
 
     r->deaths++;
-    if (!log_limited(&r->told, 60 * NS_PER_S, &held))
+    if (!log_limited(&r->death_log, 60 * NS_PER_S, &held))
         return;
     log_warn("the process that reads binaries %s at '%s'; other files are not affected (%llu times in all)",
              code == -ETIMEDOUT ? "took too long"
@@ -194,7 +194,7 @@ int file_reader_ask(struct file_reader *r, const struct file_request *q, const i
         if (is_killed(r, code) && i == 0)
             continue;
         blame(r, file);
-        tell(r, q, code);
+        log_death(r, q, code);
         return -EIO;
     }
     if (!r)

@@ -20,7 +20,7 @@ static const struct {
     [JSON_FILE_GPROF2DOT] = {"gprof2dot JSON", gprof2dot_read},
 };
 
-/* The form that a key of the outermost object tells. */
+/* The format that a key of the outermost object identifies. */
 static enum json_file_form form_of_key(struct str key)
 {
     static const struct {

@@ -104,7 +104,7 @@ static double next_random(struct sender *s)
     return (double) ((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-static int64_t next_pause(struct sender *s, struct parcel *p, int64_t told)
+static int64_t next_pause(struct sender *s, struct parcel *p, int64_t retry_after)
 {
     const struct retry_config *c = s->a.retry;
     double pause, spread;
@@ -114,7 +114,7 @@ static int64_t next_pause(struct sender *s, struct parcel *p, int64_t told)
     spread = p->pause * c->randomization_factor;
     pause = p->pause - spread + 2 * spread * next_random(s);
     p->pause = MIN(p->pause * (c->multiplier > 0 ? c->multiplier : 1), (double) c->max_interval);
-    return MAX((int64_t) pause, told);
+    return MAX((int64_t) pause, retry_after);
 }
 
 /* After a retryable failure: pauses, or ends the parcel if it must not be tried again. */

@@ -49,7 +49,7 @@ static const struct option options[] = {
 static bool sampled(struct debug *d)
 {
     int64_t now = clock_mono() / NS_PER_S;
-    bool tell;
+    bool print;
 
     pthread_mutex_lock(&d->lock);
     if (now != d->second) {
@@ -57,11 +57,11 @@ static bool sampled(struct debug *d)
         d->seen = 0;
     }
     d->seen++;
-    tell = d->seen <= (uint64_t) d->config->sampling_initial ||
+    print = d->seen <= (uint64_t) d->config->sampling_initial ||
            (d->config->sampling_thereafter > 0 &&
             (d->seen - (uint64_t) d->config->sampling_initial) % (uint64_t) d->config->sampling_thereafter == 0);
     pthread_mutex_unlock(&d->lock);
-    return tell;
+    return print;
 }
 
 static void print_kvs(struct buf *out, const char *indent, const struct kvs *kvs)

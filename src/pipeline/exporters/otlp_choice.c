@@ -69,7 +69,7 @@ static void choose(struct otlp_choice *x, struct otlp_client *c)
     if (x->chosen)
         return;
     x->chosen = c;
-    log_info("%s: %s takes OTLP over %s, which is used from now on", x->id, otlp_client_peer(c),
+    log_info("%s: %s accepts OTLP over %s; using that", x->id, otlp_client_peer(c),
              c == x->http ? "HTTP" : "gRPC");
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A peer whose port does not tell the protocol (wick agent --export http://HOST:4040): it is asked before the first
+ * A peer whose port does not determine the protocol (wick agent --export http://HOST:4040): it is asked before the first
  * request whether it takes OTLP/HTTP, and gets gRPC otherwise. What was chosen is logged once and kept. While nothing
  * responds, nothing is chosen, and requests fail so that the sender repeats them.
  */

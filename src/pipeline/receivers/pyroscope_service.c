@@ -121,7 +121,7 @@ static void add_label(struct label_set *l, struct str name, struct str value)
     l->v[l->n++] = (struct label){label_canonical_name(name), value};
 }
 
-/* The name of a profile if it tells more than the types of its samples: that it is a block profile, or one of a kind that
+/* The name of a profile if it says more than the types of its samples: that it is a block profile, or one of a kind that
  * Go does not have. */
 static struct str telling_name(struct str name)
 {
@@ -340,7 +340,7 @@ static int decode_ingest(struct pyroscope_service *s, struct http_request *q, st
     return err_set(e, -EOPNOTSUPP, "format '%.*s' is not supported; supported: pprof, jfr, folded", STR_FMT(format));
 }
 
-/* pyroscope-go tells a block profile from a mutex profile by the names that its sample types are to be shown with, in the
+/* pyroscope-go distinguishes a block profile from a mutex profile by the display names of its sample types, in the
  * field sample_type_config; older clients by the type in the name. */
 static struct str ingested_name(struct http_request *q, struct str body, struct str type)
 {

@@ -15,7 +15,7 @@ struct received {
     const struct label *labels; /* resource attributes to set */
     uint32_t n_labels;
     int64_t time_ns, duration_ns; /* for profiles without them; 0: leave unset */
-    struct str name;              /* of the profile: "block", "mutex" or a name that its types do not tell; may be empty */
+    struct str name;              /* of the profile: "block", "mutex" or a name that does not follow from its types; may be empty */
 };
 
 /* Consumes b and its reference, on failure too. */

@@ -149,7 +149,7 @@ static void set_name(struct scrape_target *t, struct str cmdline)
     }
 }
 
-/* The program's name is known, or the target does not tell it. */
+/* The program's name is known, or the target does not report it. */
 static void program_answered(struct scrape_job *j, const struct client_request *r)
 {
     struct scrape_target *t = j->target;

@@ -37,7 +37,7 @@ function diffPaint({p, q, significant}, theme) {
     return diffColor(significant && p + q > 0 ? (q - p) / (p + q) : 0, theme);
 }
 
-// A comparison by shares, for pictures that are not told how to compare.
+// A comparison by shares: the default of flame graphs.
 const shares = ({unit, type, total}) => comparison({mode: "share", unit, type, whole: [total[0][0], total[1][0]]});
 
 // tree; by ("package", "mapping", "diff"), order, diff (comparison() of two columns), flip; search (text); zoom (array of

@@ -19,7 +19,7 @@ export function complete(data, live) {
     return Math.max(0, Math.min(n, Math.floor((Date.now() * 1e6 - Number(data.interval ?? 0) - ARRIVAL - from) / step)));
 }
 
-// Steps without a profile of a series that sends less often than the chart has steps are no gaps: they become undefined, which
+// Steps without a profile of a series that sends less often than the chart has steps are not gaps: they become undefined, which
 // the line crosses. Null is a gap: nothing came for longer than usual.
 export function bridged(values) {
     const at = values.flatMap((v, i) => (v == null ? [] : [i])), apart = at.slice(1).map((k, i) => k - at[i]).sort((a, b) => a - b);

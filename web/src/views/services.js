@@ -42,7 +42,7 @@ const system = /^(kernel$|kworker|ksoftirqd|kcompactd|kswapd|rcu_|migration|syst
 function isService(name, cpu, deploys, steps) {
     if (system.test(name)) return false;
     if (deploys?.some((d) => d.version && !isBuildId(d.version))) return true;
-    if (!cpu) return true; // no CPU time: somebody sends another type on purpose
+    if (!cpu) return true; // no CPU time: another type is sent on purpose
     if (deploys?.some((d) => !d.version) && deploys.some((d) => d.version)) return false; // some of its processes were too short to be identified
     return cpu.seen >= Math.max(1, steps / 2);
 }

@@ -135,7 +135,7 @@ export function Start() {
         <div class="cards">
             <${AddService} status=${status} services=${services.data} />
             <section class="card"><h2><span class="step">2</span> Run the demo</h2>
-                <p>Three services with traces and a bad deployment to find, for five minutes. Leaves nothing behind.</p><${Command} text=${"wick demo"} /></section>
+                <p>Three services with traces and a bad deployment to find, for five minutes. Nothing is left on this machine.</p><${Command} text=${"wick demo"} /></section>
             <section class="card"><h2><span class="step">3</span> Compare</h2>
                 <p>Two times, two versions or two labels side by side: what got slower, in which function, on which line.</p>
                 <p><a class="button" href=${href("compare", {from: "now-15m"})}>Compare now with before</a></p>

@@ -72,8 +72,8 @@ static int click_open(const struct store_config *config, struct store **ret, str
     if (is_away(r) && config->spool && !config->read_only) { /* what is sent to this server is kept in the spool */
         ready = false;
         r = 0;
-        if (config->tell)
-            config->tell(config->tell_ctx, e ? e->message : "ClickHouse does not answer");
+        if (config->report)
+            config->report(config->report_ctx, e ? e->message : "ClickHouse does not answer");
     }
     if (r == 0 && !config->read_only)
         r = click_writer_new(c, ready, &c->writer, e);

@@ -64,7 +64,7 @@ static bool should_stop(struct click_writer *w)
     return stop;
 }
 
-/* Everything that is on its way fails for its senders, who keep it and try again; it is sent on nevertheless. */
+/* Fails the acks of everything that is on its way, so that its senders keep it and retry. The parcels are still sent. */
 static void fail_all(struct click_writer *w, struct click_parcel *p, enum sink_status status, const char *message)
 {
     struct click_parcel *waiting[LANE_MAX];
@@ -193,8 +193,8 @@ static void on_damage(void *arg, uint64_t records, const char *message)
 
     snprintf(line, sizeof line, "spool: %llu groups of profiles were lost: %.200s", (unsigned long long) records,
              message);
-    if (w->c->config.tell)
-        w->c->config.tell(w->c->config.tell_ctx, line);
+    if (w->c->config.report)
+        w->c->config.report(w->c->config.report_ctx, line);
 }
 
 /* Reads the keys of what waits, so that profiles are recognised when they are sent again. */
@@ -248,7 +248,7 @@ bool click_spool_put(struct click_writer *w, struct click_parcel *p)
             r = send_parcel(w, p);
         else
             err_set(&e, r, "spool: %m");
-        if (r == -ECANCELED || r == -EINVAL) /* its senders have been told */
+        if (r == -ECANCELED || r == -EINVAL) /* its acks are completed */
             return false;
         if (r == 0)
             break;
@@ -294,8 +294,8 @@ static void run_spool(struct click_writer *w)
         struct err e = {0};
         int r = make_ready(w) ? qlog_read(w->spool, &entry, &p.data, &e) : 0;
 
-        if (r < 0 && w->c->config.tell)
-            w->c->config.tell(w->c->config.tell_ctx, e.message);
+        if (r < 0 && w->c->config.report)
+            w->c->config.report(w->c->config.report_ctx, e.message);
         if (r <= 0) {
             on = wait_spool(w);
             continue;

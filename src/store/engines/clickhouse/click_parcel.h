@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A parcel: the encoded blocks of one group of requests, on its way to ClickHouse. It is made once, and sent as it is until it
- * is stored. With a spool (click_spool.h) it is a record on disk:
+ * is stored. With a spool (click_insert.c) it is a record on disk:
  *
  *   0  4  "WCP1"
  *   4  4  n keys

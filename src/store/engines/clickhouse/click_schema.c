@@ -144,7 +144,7 @@ int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from,
     int r = 0;
 
     if (from > CLICK_SCHEMA_VERSION)
-        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; this wick knows %d: use a later one",
+        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; this version of wick supports %d: use a later one",
                        u->database, from, CLICK_SCHEMA_VERSION);
     if (from == CLICK_SCHEMA_VERSION)
         return 0;
@@ -176,7 +176,7 @@ int click_schema_ensure(struct click_http *h, bool create, struct err *e)
     if (r < 0 || version == CLICK_SCHEMA_VERSION)
         return r;
     if (version && version < CLICK_SCHEMA_VERSION)
-        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; run 'wick store migrate' to get to %d",
+        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; run 'wick store migrate' to upgrade it to %d",
                        h->url.database, version, CLICK_SCHEMA_VERSION);
     if (!version && !create)
         return err_set(e, -ENOENT, "database '%s' has no tables of wick; run 'wick store migrate' first",

@@ -148,8 +148,8 @@ void click_free_group(struct click_job *group)
 void click_set_away(struct click_writer *w, const char *problem)
 {
     pthread_mutex_lock(&w->lock);
-    if (problem && !w->away && w->c->config.tell)
-        w->c->config.tell(w->c->config.tell_ctx, problem);
+    if (problem && !w->away && w->c->config.report)
+        w->c->config.report(w->c->config.report_ctx, problem);
     w->away = problem != NULL;
     snprintf(w->problem, sizeof w->problem, "%.200s", problem ? problem : "");
     pthread_mutex_unlock(&w->lock);
@@ -244,8 +244,8 @@ static void retain_if_due(struct click_writer *w)
 
     if (w->c->config.manual || clock_mono() <= w->next_retention || !atomic_load(&w->ready))
         return;
-    if (click_retain_now(w->c, false, &e) < 0 && w->c->config.tell)
-        w->c->config.tell(w->c->config.tell_ctx, e.message);
+    if (click_retain_now(w->c, false, &e) < 0 && w->c->config.report)
+        w->c->config.report(w->c->config.report_ctx, e.message);
     w->next_retention = clock_mono() + 3600 * NS_PER_S;
 }
 

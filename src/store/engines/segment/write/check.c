@@ -12,7 +12,7 @@ struct checking {
     const char *part; /* prefix of damage reports, or NULL */
 };
 
-_printf_(3, 4) static void tell(struct checking *k, bool problem, const char *fmt, ...)
+_printf_(3, 4) static void report(struct checking *k, bool problem, const char *fmt, ...)
 {
     char line[320];
     va_list ap;
@@ -26,7 +26,7 @@ _printf_(3, 4) static void tell(struct checking *k, bool problem, const char *fm
 
 static void on_damage(void *ctx, const char *what)
 {
-    tell(ctx, true, "%s", what);
+    report(ctx, true, "%s", what);
 }
 
 static void check_segment(struct checking *k, struct segment *s)
@@ -34,7 +34,7 @@ static void check_segment(struct checking *k, struct segment *s)
     const struct segment_meta *m = &s->meta;
 
     segment_check(s, on_damage, k);
-    tell(k, false, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes%s", (unsigned long long) m->number,
+    report(k, false, "segment %llu: level %u, %llu profiles, %llu samples, %llu bytes%s", (unsigned long long) m->number,
          m->level, (unsigned long long) m->profiles, (unsigned long long) m->rows, (unsigned long long) m->bytes,
          atomic_load(&s->is_cold) ? ", in the object store" : "");
 }
@@ -58,7 +58,7 @@ static int tell_object(void *ctx, const char *path, uint64_t size)
     if (str_ends(name, STR(".seg")) && str_to_u64(str_slice(name, 0, name.n - 4), 10, &number) == 0)
         for (uint32_t i = 0; i < c->snap->n_segments; i++)
             used |= c->snap->segments[i].segment->meta.number == number;
-    tell(c->k, false, "object %s: %llu bytes%s", path, (unsigned long long) size,
+    report(c->k, false, "object %s: %llu bytes%s", path, (unsigned long long) size,
          used ? "" : ", of no segment; it is deleted if its segment was removed");
     return 0;
 }
@@ -73,14 +73,14 @@ static void check_objects(struct engine *g, struct checking *k, const struct sna
     if (!g->cold)
         return;
     if (!g->cold->objects) {
-        tell(k, true, "%s", g->cold->problem);
+        report(k, true, "%s", g->cold->problem);
         return;
     }
     snprintf(name, sizeof name, "%s/", g->cold->id);
     objects_path(g->cold->objects, name, &path);
     c.prefix = buf_cstr(&path);
     if (!c.prefix || objects_list(g->cold->objects, c.prefix, tell_object, &c, &e) < 0)
-        tell(k, true, "%s", c.prefix ? e.message : "out of memory");
+        report(k, true, "%s", c.prefix ? e.message : "out of memory");
 }
 
 /* --- logs --- */
@@ -96,7 +96,7 @@ static int on_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
 
 static void on_log_damage(void *ctx, bool tail, const char *what)
 {
-    tell(ctx, !tail, "%s%s", what,
+    report(ctx, !tail, "%s%s", what,
          tail ? ", at its end: never acknowledged, or damaged" : ""); /* or being written at the moment */
 }
 
@@ -110,9 +110,9 @@ static void check_log(struct engine *g, struct checking *k, const struct memtabl
     snprintf(part, sizeof part, "log %llu", (unsigned long long) m->log);
     k->part = part;
     if (log_read(g->log_dir, m->log, &reader, &end, &e) < 0)
-        tell(k, true, "%s", e.message);
+        report(k, true, "%s", e.message);
     k->part = NULL;
-    tell(k, false, "log %llu: %llu profiles, %llu samples", (unsigned long long) m->log,
+    report(k, false, "log %llu: %llu profiles, %llu samples", (unsigned long long) m->log,
          (unsigned long long) m->n_profs, (unsigned long long) m->n_rows);
 }
 
@@ -128,18 +128,18 @@ static void check_symbols(struct checking *k, struct engine_tenant *t)
         k->part = part;
         symbol_file_read(&(struct symbol_file){t->sym_dir, x->epoch, x->bytes}, NULL, &end, on_damage, k);
         k->part = NULL;
-        tell(k, false, "symbols %u of tenant %u: %llu bytes", x->epoch, t->number, (unsigned long long) x->bytes);
+        report(k, false, "symbols %u of tenant %u: %llu bytes", x->epoch, t->number, (unsigned long long) x->bytes);
     }
 }
 
 static void tell_known(void *ctx, const char *line)
 {
-    tell(ctx, true, "noted %s", line);
+    report(ctx, true, "noted %s", line);
 }
 
 static void tell_lost(void *ctx, const char *name, uint64_t bytes)
 {
-    tell(ctx, false, "lost/%s: %llu bytes", name, (unsigned long long) bytes);
+    report(ctx, false, "lost/%s: %llu bytes", name, (unsigned long long) bytes);
 }
 
 int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
@@ -157,7 +157,7 @@ int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e)
     snap = snapshot_get(g);
     snprintf(path, sizeof path, "%s/catalog.db", g->dir);
     if (catalog_check(g->catalog, path, &own) < 0)
-        tell(&k, true, "%s", own.message);
+        report(&k, true, "%s", own.message);
     for (uint32_t i = 0; i < engine_n_tenants(g); i++)
         check_symbols(&k, engine_tenant_at(g, i));
     for (uint32_t i = 0; i < snap->n_memtables; i++)

@@ -21,12 +21,12 @@ void engine_tell(struct engine *g, const char *fmt, ...)
     char line[400];
     va_list ap;
 
-    if (!g->config.tell)
+    if (!g->config.report)
         return;
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
-    g->config.tell(g->config.tell_ctx, line);
+    g->config.report(g->config.report_ctx, line);
 }
 
 /* The message of a line, without its time. */

@@ -21,7 +21,7 @@ int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e)
 
 /* Called under write_lock: data that arrives from now on is not in an earlier log, and none of it reaches a segment
  * before the tombstone is visible to rewrites. */
-static int tell(struct engine *g, const struct engine_tenant *tenant, const struct store_column *what, struct err *e)
+static int record_deletion(struct engine *g, const struct engine_tenant *tenant, const struct store_column *what, struct err *e)
 {
     _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -84,7 +84,7 @@ int engine_delete(struct store *s, const char *tenant, const struct store_column
     if (r < 0)
         return r;
     pthread_mutex_lock(&g->write_lock);
-    r = tell(g, t, what, e);
+    r = record_deletion(g, t, what, e);
     pthread_mutex_unlock(&g->write_lock);
     engine_wake_flusher(g);
     return r;
