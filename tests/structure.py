@@ -38,7 +38,7 @@ BANNED = [
     (r"\b(strcpy|strcat|sprintf|vsprintf|gets|strtok|atoi|atol)\s*\(", (), "base/buf or base/str"),
     (r"\b(getenv)\s*\(", tuple(f"src/{room}/" for room in MAY_USE if room != "sdk"), "secure_getenv"),
 ]
-FUNCTION_LINES_MAX, FILE_LINES_MAX = 70, 707
+FUNCTION_LINES_MAX, FILE_LINES_MAX = 70, 700
 PARAMETERS = 6  # more become a struct
 # Callbacks whose parameters a library fixes: nghttp2's and libdwfl's.
 PARAMETERS_FIXED = {("src/net/client_http2.c", "read_body"), ("src/net/client_http2.c", "on_header"), ("src/net/conn_http2.c", "on_header"),
