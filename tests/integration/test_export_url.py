@@ -26,14 +26,14 @@ def burn(program):
 
 def test_run_chooses_http(server, burn):
     p = wick_run("--service", "asked", "--export", server.url.rstrip("/"), "--", *burn)
-    assert re.search(r"127\.0\.0\.1:\d+ takes OTLP over HTTP", p.stderr)
+    assert re.search(r"127\.0\.0\.1:\d+ accepts OTLP over HTTP", p.stderr)
     assert server.json("/api/v1/top?query=cpu%7Bservice.name%3D%22asked%22%7D")["total"] > 0
 
 
 def test_run_chooses_grpc(burn):
     with Sink() as sink:
         p = wick_run("--export", f"http://127.0.0.1:{sink.port}", "--", *burn)
-        assert sink.samples() and re.search(r"127\.0\.0\.1:\d+ takes OTLP over gRPC", p.stderr)
+        assert sink.samples() and re.search(r"127\.0\.0\.1:\d+ accepts OTLP over gRPC", p.stderr)
 
 
 def test_run_with_a_full_path(burn):
@@ -63,12 +63,12 @@ def test_collector_asks(tmp_path):
         wait_for(lambda: sink.samples() == len(SHOP))
         export(c.grpc, request(SHOP))
         wait_for(lambda: sink.samples() == 2 * len(SHOP))
-        assert len(re.findall("takes OTLP over gRPC", c.log())) == 1
+        assert len(re.findall("accepts OTLP over gRPC", c.log())) == 1
     Http.got.clear()
     with serving(Http) as peer, Collector(tmp_path, auto(peer.address.split(":")[1])) as c:
         export(c.grpc, request(SHOP))
         wait_for(lambda: len(Http.got) >= 2)  # the question and the profiles
-        assert len(re.findall("takes OTLP over HTTP", c.log())) == 1
+        assert len(re.findall("accepts OTLP over HTTP", c.log())) == 1
 
 
 def test_collector_waits_for_the_peer(tmp_path):
