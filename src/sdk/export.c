@@ -148,7 +148,7 @@ static void chosen(struct wick_provider *p, int protocol)
     char text[300];
 
     p->s.protocol = protocol;
-    snprintf(text, sizeof text, "%.*s:%u takes OTLP over %s", (int) MIN(p->s.host.n, 200u), p->s.host.p, p->s.port,
+    snprintf(text, sizeof text, "%.*s:%u accepts OTLP over %s", (int) MIN(p->s.host.n, 200u), p->s.host.p, p->s.port,
              protocol == WICK_PROTOCOL_HTTP ? "HTTP" : "gRPC");
     start_chose(text);
 }

@@ -40,7 +40,7 @@ def test_run_with_a_full_path(burn):
     Http.got.clear()
     with serving(Http) as peer:
         p = wick_run("--export", peer.url + "/v1development/profiles", "--", *burn)
-    assert {path for path, _ in Http.got} == {"/v1development/profiles"} and "takes OTLP" not in p.stderr
+    assert {path for path, _ in Http.got} == {"/v1development/profiles"} and "OTLP over" not in p.stderr
 
 
 def test_run_says_why_neither_works(burn):
@@ -77,6 +77,6 @@ def test_collector_waits_for_the_peer(tmp_path):
     with Collector(tmp_path, auto(port)) as c:
         export(c.grpc, request(SHOP))
         wait_for(lambda: "refused" in c.log().lower())
-        assert "takes OTLP" not in c.log()
+        assert "OTLP over" not in c.log()
         with Sink(port=port) as sink:
             wait_for(lambda: sink.samples() == len(SHOP))
