@@ -18,16 +18,10 @@ void alert_put_time(struct buf *out, int64_t ns)
     buf_putc(out, '"');
 }
 
-static void put_text(struct buf *out, bool *first, const char *key, const char *value)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, str_from(value));
-}
-
 static void put_given(struct buf *out, bool *first, const char *key, const char *value)
 {
     if (value[0])
-        put_text(out, first, key, value);
+        json_put_key_text(out, first, key, value);
 }
 
 static void put_number(struct buf *out, const char *key, double v)
@@ -52,24 +46,24 @@ void alert_put_api(struct buf *out, const struct alert_view *v, const char *erro
     bool first = true;
 
     buf_putc(out, '{');
-    put_text(out, &first, "rule", a->rule);
-    put_text(out, &first, "type", alert_type_names[a->type]);
-    put_text(out, &first, "state", alert_stage_name(a->stage));
-    put_text(out, &first, "service", a->service);
-    put_text(out, &first, "function", a->function);
-    put_text(out, &first, "version", a->version);
+    json_put_key_text(out, &first, "rule", a->rule);
+    json_put_key_text(out, &first, "type", alert_type_names[a->type]);
+    json_put_key_text(out, &first, "state", alert_stage_name(a->stage));
+    json_put_key_text(out, &first, "service", a->service);
+    json_put_key_text(out, &first, "function", a->function);
+    json_put_key_text(out, &first, "version", a->version);
     buf_puts(out, ",\"since\":");
     alert_put_time(out, a->since);
     buf_puts(out, ",\"active\":");
     alert_put_time(out, a->active);
     put_number(out, "value", a->value);
     put_number(out, "limit", a->limit);
-    put_text(out, &first, "unit", alert_unit_name(a->unit));
-    put_text(out, &first, "summary", a->summary);
+    json_put_key_text(out, &first, "unit", alert_unit_name(a->unit));
+    json_put_key_text(out, &first, "summary", a->summary);
     buf_puts(out, ",\"url\":");
     put_link(out, v);
     buf_printf(out, ",\"fingerprint\":\"%016llx\"", (unsigned long long) a->id);
-    put_text(out, &first, "delivery_error", error);
+    json_put_key_text(out, &first, "delivery_error", error);
     buf_putc(out, '}');
 }
 
@@ -113,7 +107,7 @@ static void put_annotations(struct buf *out, const struct alert *a)
     bool first = true;
 
     buf_putc(out, '{');
-    put_text(out, &first, "summary", a->summary);
+    json_put_key_text(out, &first, "summary", a->summary);
     buf_printf(out, ",\"value\":\"%.6g\",\"limit\":\"%.6g\",\"unit\":\"%s\"}", a->value, a->limit,
                alert_unit_name(a->unit));
 }

@@ -109,6 +109,49 @@ void json_put_key(struct buf *b, bool *first, const char *key)
     buf_putc(b, ':');
 }
 
+void json_put_key_str(struct buf *b, bool *first, const char *key, struct str v)
+{
+    json_put_key(b, first, key);
+    json_put_str(b, v);
+}
+
+void json_put_key_text(struct buf *b, bool *first, const char *key, const char *v)
+{
+    json_put_key_str(b, first, key, str_from(v));
+}
+
+void json_put_key_i64(struct buf *b, bool *first, const char *key, int64_t v)
+{
+    json_put_key(b, first, key);
+    json_put_i64(b, v);
+}
+
+void json_put_key_u64(struct buf *b, bool *first, const char *key, uint64_t v)
+{
+    json_put_key(b, first, key);
+    json_put_u64(b, v);
+}
+
+void json_put_key_double(struct buf *b, bool *first, const char *key, double v)
+{
+    json_put_key(b, first, key);
+    json_put_double(b, v);
+}
+
+void json_put_key_bool(struct buf *b, bool *first, const char *key, bool v)
+{
+    json_put_key(b, first, key);
+    buf_puts(b, v ? "true" : "false");
+}
+
+void json_put_key_ns(struct buf *b, bool *first, const char *key, int64_t v)
+{
+    json_put_key(b, first, key);
+    buf_putc(b, '"');
+    json_put_i64(b, v);
+    buf_putc(b, '"');
+}
+
 /* --- reading --- */
 
 void json_init(struct json *r, struct str text, struct arena *a)

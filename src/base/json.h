@@ -41,6 +41,15 @@ static inline void json_sep(struct buf *b, bool *first)
 }
 /* "key": with the comma before it. */
 void json_put_key(struct buf *b, bool *first, const char *key);
+/* A key with its value. */
+void json_put_key_str(struct buf *b, bool *first, const char *key, struct str v);
+void json_put_key_text(struct buf *b, bool *first, const char *key, const char *v);
+void json_put_key_i64(struct buf *b, bool *first, const char *key, int64_t v);
+void json_put_key_u64(struct buf *b, bool *first, const char *key, uint64_t v);
+void json_put_key_double(struct buf *b, bool *first, const char *key, double v);
+void json_put_key_bool(struct buf *b, bool *first, const char *key, bool v);
+/* A time or duration in nanoseconds, as a decimal string: a double, which browsers read numbers as, would round it. */
+void json_put_key_ns(struct buf *b, bool *first, const char *key, int64_t v);
 
 /* --- reading --- */
 enum json_type { JSON_NULL, JSON_BOOL, JSON_NUMBER, JSON_STRING, JSON_ARRAY, JSON_OBJECT, JSON_ERROR };

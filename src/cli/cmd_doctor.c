@@ -6,8 +6,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "cli/command.h"
-#include "host/doctor.h"
 #include "conf/args.h"
+#include "host/doctor.h"
 
 struct doctor_options {
     bool json, help;
@@ -47,16 +47,11 @@ static void put_json(struct buf *out, bool *outer, const struct doctor_check *c,
 
     json_sep(out, outer);
     buf_puts(out, "{");
-    json_put_key(out, &first, "check");
-    json_put_str(out, str_from(c->name));
-    json_put_key(out, &first, "group");
-    json_put_str(out, str_from(c->group));
-    json_put_key(out, &first, "verdict");
-    json_put_str(out, str_from(words[r->verdict]));
-    json_put_key(out, &first, "state");
-    json_put_str(out, str_from(r->state));
-    json_put_key(out, &first, "fix");
-    json_put_str(out, str_from(r->fix));
+    json_put_key_text(out, &first, "check", c->name);
+    json_put_key_text(out, &first, "group", c->group);
+    json_put_key_text(out, &first, "verdict", words[r->verdict]);
+    json_put_key_text(out, &first, "state", r->state);
+    json_put_key_text(out, &first, "fix", r->fix);
     buf_putc(out, '}');
 }
 

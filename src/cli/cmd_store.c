@@ -202,8 +202,7 @@ static void put_number(struct stats_out *x, const char *name, uint64_t v)
         buf_printf(x->out, "%-14s %llu\n", name, (unsigned long long) v);
         return;
     }
-    json_put_key(x->out, &x->first, name);
-    json_put_u64(x->out, v);
+    json_put_key_u64(x->out, &x->first, name, v);
 }
 
 static void put_time(struct stats_out *x, const char *name, int64_t ns)
@@ -215,8 +214,7 @@ static void put_time(struct stats_out *x, const char *name, int64_t ns)
         buf_printf(x->out, "%-14s %.*s\n", name, STR_FMT(buf_str(&when)));
         return;
     }
-    json_put_key(x->out, &x->first, name);
-    json_put_str(x->out, buf_str(&when));
+    json_put_key_str(x->out, &x->first, name, buf_str(&when));
 }
 
 static void put_stats(struct stats_out *x, const struct store_stats *st)

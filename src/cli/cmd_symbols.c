@@ -10,8 +10,8 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
-#include "client/ask.h"
 #include "cli/command.h"
+#include "client/ask.h"
 #include "conf/args.h"
 #include "elf/elf.h"
 #include "elf/elf_id.h"
@@ -145,12 +145,9 @@ static int say_uploaded(const struct symbols_options *o, const char *path, const
         return fd_write_file("-", out.p, out.n, e);
     }
     buf_putc(&out, '{');
-    json_put_key(&out, &first, "file");
-    json_put_str(&out, str_from(path));
-    json_put_key(&out, &first, "buildId");
-    json_put_str(&out, str_from(id));
-    json_put_key(&out, &first, "bytes");
-    json_put_u64(&out, size);
+    json_put_key_text(&out, &first, "file", path);
+    json_put_key_text(&out, &first, "buildId", id);
+    json_put_key_u64(&out, &first, "bytes", size);
     buf_puts(&out, "}\n");
     return fd_write_file("-", out.p, out.n, e);
 }

@@ -26,23 +26,19 @@ static void put_frame(const struct batch *b, uint32_t location, uint32_t k, stru
     buf_reset(scratch);
     frame_name(b, location, k, scratch);
     buf_putc(out, '{');
-    json_put_key(out, &first, "name");
-    json_put_str(out, buf_str(scratch));
+    json_put_key_str(out, &first, "name", buf_str(scratch));
     if (k < l->lines.n) {
         const struct line *line = &d->lines[l->lines.off + k];
         struct str file = d->strings[d->functions[line->function].filename];
 
         if (file.n) {
-            json_put_key(out, &first, "file");
-            json_put_str(out, file);
+            json_put_key_str(out, &first, "file", file);
         }
         if (line->line > 0) {
-            json_put_key(out, &first, "line");
-            json_put_i64(out, line->line);
+            json_put_key_i64(out, &first, "line", line->line);
         }
         if (line->column > 0) {
-            json_put_key(out, &first, "col");
-            json_put_i64(out, line->column);
+            json_put_key_i64(out, &first, "col", line->column);
         }
     }
     buf_putc(out, '}');
@@ -101,10 +97,8 @@ static void put_profile(const struct batch *b, const struct profile *p, uint32_t
     buf_putc(out, '{');
     json_put_key(out, &key, "type");
     buf_puts(out, "\"sampled\"");
-    json_put_key(out, &key, "name");
-    json_put_str(out, b->dict.strings[p->types[type].type]);
-    json_put_key(out, &key, "unit");
-    json_put_str(out, str_from(unit_name(b->dict.strings[p->types[type].unit])));
+    json_put_key_str(out, &key, "name", b->dict.strings[p->types[type].type]);
+    json_put_key_str(out, &key, "unit", str_from(unit_name(b->dict.strings[p->types[type].unit])));
     json_put_key(out, &key, "samples");
     buf_putc(out, '[');
     for (uint32_t i = 0; i < p->samples.n; i++) {
@@ -131,8 +125,7 @@ static void put_profile(const struct batch *b, const struct profile *p, uint32_t
     buf_putc(out, ']');
     json_put_key(out, &key, "startValue");
     buf_putc(out, '0');
-    json_put_key(out, &key, "endValue");
-    json_put_i64(out, sum);
+    json_put_key_i64(out, &key, "endValue", sum);
     buf_putc(out, '}');
 }
 

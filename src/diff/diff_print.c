@@ -135,33 +135,20 @@ void diff_print_markdown(const struct diff_result *d, struct buf *out)
 
 /* --- JSON --- */
 
-static void put_number(struct buf *out, bool *first, const char *key, double v)
-{
-    json_put_key(out, first, key);
-    json_put_double(out, v);
-}
-
-static void put_bool(struct buf *out, bool *first, const char *key, bool v)
-{
-    json_put_key(out, first, key);
-    buf_puts(out, v ? "true" : "false");
-}
-
 static void put_row(struct buf *out, const struct diff_row *v, bool tested)
 {
     bool first = true;
 
     buf_putc(out, '{');
-    json_put_key(out, &first, "function");
-    json_put_str(out, v->function);
-    put_number(out, &first, "before", v->total.before);
-    put_number(out, &first, "now", v->total.now);
-    put_number(out, &first, "points", v->total.points);
-    put_number(out, &first, "self_before", v->self[0]);
-    put_number(out, &first, "self_now", v->self[1]);
+    json_put_key_str(out, &first, "function", v->function);
+    json_put_key_double(out, &first, "before", v->total.before);
+    json_put_key_double(out, &first, "now", v->total.now);
+    json_put_key_double(out, &first, "points", v->total.points);
+    json_put_key_double(out, &first, "self_before", v->self[0]);
+    json_put_key_double(out, &first, "self_now", v->self[1]);
     if (tested) {
-        put_number(out, &first, "p", v->total.p);
-        put_bool(out, &first, "significant", v->total.significant);
+        json_put_key_double(out, &first, "p", v->total.p);
+        json_put_key_bool(out, &first, "significant", v->total.significant);
     }
     buf_putc(out, '}');
 }
@@ -171,16 +158,14 @@ static void put_gate(struct buf *out, const struct diff_gate *g)
     bool first = true;
 
     buf_putc(out, '{');
-    json_put_key(out, &first, "condition");
-    json_put_str(out, str_from(g->text));
-    put_number(out, &first, "value", g->value);
-    put_number(out, &first, "limit", g->limit);
-    json_put_key(out, &first, "unit");
-    json_put_str(out, str_from(g->unit));
-    put_number(out, &first, "before", g->before);
-    put_number(out, &first, "now", g->now);
-    put_number(out, &first, "p", g->p); /* null: not tested */
-    put_bool(out, &first, "failed", g->failed);
+    json_put_key_text(out, &first, "condition", g->text);
+    json_put_key_double(out, &first, "value", g->value);
+    json_put_key_double(out, &first, "limit", g->limit);
+    json_put_key_text(out, &first, "unit", g->unit);
+    json_put_key_double(out, &first, "before", g->before);
+    json_put_key_double(out, &first, "now", g->now);
+    json_put_key_double(out, &first, "p", g->p); /* null: not tested */
+    json_put_key_bool(out, &first, "failed", g->failed);
     buf_putc(out, '}');
 }
 
@@ -190,10 +175,8 @@ void diff_print_json(const struct diff_result *d, struct buf *out)
     bool first = true;
 
     buf_putc(out, '{');
-    json_put_key(out, &first, "type");
-    json_put_str(out, d->in->type);
-    json_put_key(out, &first, "unit");
-    json_put_str(out, d->in->unit);
+    json_put_key_str(out, &first, "type", d->in->type);
+    json_put_key_str(out, &first, "unit", d->in->unit);
     json_put_key(out, &first, "profiles");
     buf_printf(out, "[%u,%u]", d->in->sides[0].n, d->in->sides[1].n);
     json_put_key(out, &first, "functions");
@@ -212,6 +195,6 @@ void diff_print_json(const struct diff_result *d, struct buf *out)
         put_gate(out, &d->gates[i]);
     }
     buf_putc(out, ']');
-    put_bool(out, &first, "failed", d->failed);
+    json_put_key_bool(out, &first, "failed", d->failed);
     buf_puts(out, "}\n");
 }

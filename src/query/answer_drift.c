@@ -35,47 +35,28 @@ static int read_ask(struct answer_request *c, struct drift_ask *ret, struct err 
 
 /* --- JSON --- */
 
-static void put_number(struct buf *out, bool *first, const char *key, double v)
-{
-    json_put_key(out, first, key);
-    json_put_double(out, v);
-}
-
-static void put_text(struct buf *out, bool *first, const char *key, struct str v)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, v);
-}
-
-static void put_time(struct buf *out, bool *first, const char *key, int64_t t)
-{
-    json_put_key(out, first, key);
-    buf_printf(out, "\"%lld\"", (long long) t);
-}
-
 static void put_row(struct buf *out, const struct drift_row *r)
 {
     bool first = true;
 
     buf_putc(out, '{');
-    put_text(out, &first, "function", r->function);
-    put_number(out, &first, "before", r->before);
-    put_number(out, &first, "now", r->now);
-    put_number(out, &first, "points", r->points);
-    put_number(out, &first, "cores", r->cores);
-    put_number(out, &first, "p", r->p);
-    json_put_key(out, &first, "significant");
-    buf_puts(out, r->significant ? "true" : "false");
-    put_number(out, &first, "low", r->low);
-    put_number(out, &first, "high", r->high);
+    json_put_key_str(out, &first, "function", r->function);
+    json_put_key_double(out, &first, "before", r->before);
+    json_put_key_double(out, &first, "now", r->now);
+    json_put_key_double(out, &first, "points", r->points);
+    json_put_key_double(out, &first, "cores", r->cores);
+    json_put_key_double(out, &first, "p", r->p);
+    json_put_key_bool(out, &first, "significant", r->significant);
+    json_put_key_double(out, &first, "low", r->low);
+    json_put_key_double(out, &first, "high", r->high);
     if (r->label.n) {
         bool inner = true;
 
         json_put_key(out, &first, "label");
         buf_putc(out, '{');
-        put_text(out, &inner, "name", r->label);
-        put_text(out, &inner, "value", r->value);
-        put_number(out, &inner, "explains", r->explains);
+        json_put_key_str(out, &inner, "name", r->label);
+        json_put_key_str(out, &inner, "value", r->value);
+        json_put_key_double(out, &inner, "explains", r->explains);
         buf_putc(out, '}');
     }
     buf_putc(out, '}');
@@ -84,8 +65,8 @@ static void put_row(struct buf *out, const struct drift_row *r)
 /* The fields of a drift, without the braces around them. */
 static void put_drift(struct buf *out, bool *first, const struct drift_answer *d)
 {
-    put_text(out, first, "type", d->type);
-    put_text(out, first, "unit", d->unit);
+    json_put_key_str(out, first, "type", d->type);
+    json_put_key_str(out, first, "unit", d->unit);
     json_put_key(out, first, "drift");
     buf_putc(out, '[');
     for (uint32_t i = 0; i < d->n; i++) {
@@ -94,15 +75,12 @@ static void put_drift(struct buf *out, bool *first, const struct drift_answer *d
         put_row(out, &d->rows[i]);
     }
     buf_putc(out, ']');
-    json_put_key(out, first, "count");
-    json_put_u64(out, d->n_all);
-    put_number(out, first, "minimum_detectable_points", d->minimum_detectable_points);
-    json_put_key(out, first, "instances");
-    json_put_u64(out, d->instances);
-    json_put_key(out, first, "windows");
-    json_put_u64(out, d->windows);
+    json_put_key_u64(out, first, "count", d->n_all);
+    json_put_key_double(out, first, "minimum_detectable_points", d->minimum_detectable_points);
+    json_put_key_u64(out, first, "instances", d->instances);
+    json_put_key_u64(out, first, "windows", d->windows);
     if (d->traffic_points > 0)
-        put_number(out, first, "traffic_points", d->traffic_points);
+        json_put_key_double(out, first, "traffic_points", d->traffic_points);
     json_put_key(out, first, "coverage");
     buf_printf(out, "[%lld,%lld]", (long long) d->covered_ns[0], (long long) d->covered_ns[1]);
     json_put_key(out, first, "cores");
@@ -222,28 +200,27 @@ static void put_verdict(struct buf *out, const struct verdict_answer *v)
     bool first = true;
 
     buf_putc(out, '{');
-    put_text(out, &first, "verdict", str_from(verdict_name(v->verdict)));
-    put_text(out, &first, "service", v->service);
-    put_text(out, &first, "version", v->version);
-    put_text(out, &first, "previous", v->previous);
-    put_time(out, &first, "deployed", v->deployed_ns);
-    json_put_key(out, &first, "rollback");
-    buf_puts(out, v->rollback ? "true" : "false");
-    put_text(out, &first, "sentence", str_from(v->sentence));
-    put_text(out, &first, "normalised", str_from(v->per_request ? "request" : "cpu-second"));
-    put_number(out, &first, "cost_change", v->cost_change);
-    put_number(out, &first, "total_change", verdict_total_change(v));
+    json_put_key_str(out, &first, "verdict", str_from(verdict_name(v->verdict)));
+    json_put_key_str(out, &first, "service", v->service);
+    json_put_key_str(out, &first, "version", v->version);
+    json_put_key_str(out, &first, "previous", v->previous);
+    json_put_key_ns(out, &first, "deployed", v->deployed_ns);
+    json_put_key_bool(out, &first, "rollback", v->rollback);
+    json_put_key_text(out, &first, "sentence", v->sentence);
+    json_put_key_text(out, &first, "normalised", v->per_request ? "request" : "cpu-second");
+    json_put_key_double(out, &first, "cost_change", v->cost_change);
+    json_put_key_double(out, &first, "total_change", verdict_total_change(v));
     if (v->per_request) {
-        put_number(out, &first, "cost_p", v->cost_p);
+        json_put_key_double(out, &first, "cost_p", v->cost_p);
         json_put_key(out, &first, "requests");
         buf_printf(out, "[%llu,%llu]", (unsigned long long) v->requests[0], (unsigned long long) v->requests[1]);
     }
     if (v->to) {
-        put_text(out, &first, "compared", str_from(v->overlap ? "overlap" : "before"));
-        put_time(out, &first, "from", v->from);
-        put_time(out, &first, "to", v->to);
-        put_time(out, &first, "baseline_from", v->base_from);
-        put_time(out, &first, "baseline_to", v->base_to);
+        json_put_key_text(out, &first, "compared", v->overlap ? "overlap" : "before");
+        json_put_key_ns(out, &first, "from", v->from);
+        json_put_key_ns(out, &first, "to", v->to);
+        json_put_key_ns(out, &first, "baseline_from", v->base_from);
+        json_put_key_ns(out, &first, "baseline_to", v->base_to);
     }
     put_drift(out, &first, &v->drift);
     buf_putc(out, '}');

@@ -104,19 +104,6 @@ static void take_sum(struct answered_span *x, const struct store_span *s)
 
 /* --- JSON --- */
 
-static void put_text(struct buf *out, bool *first, const char *key, struct str v)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, v);
-}
-
-/* Times and durations of spans as decimal strings, like all times. */
-static void put_ns(struct buf *out, bool *first, const char *key, int64_t v)
-{
-    json_put_key(out, first, key);
-    buf_printf(out, "\"%lld\"", (long long) v);
-}
-
 static void put_id(struct buf *out, bool *first, const char *key, const uint8_t *p, size_t n)
 {
     json_put_key(out, first, key);
@@ -145,7 +132,7 @@ static void put_link(struct answer_request *c, struct buf *out, bool *first, con
             rest = str_slice(rest, 1, rest.n);
         }
     }
-    put_text(out, first, "link", buf_str(&url));
+    json_put_key_str(out, first, "link", buf_str(&url));
 }
 
 static void put_answered(struct answer_request *c, struct buf *out, const struct answered_span *s, bool in_trace)
@@ -156,26 +143,23 @@ static void put_answered(struct answer_request *c, struct buf *out, const struct
     buf_putc(out, '{');
     put_id(out, &first, "traceId", s->row.link.trace_id, sizeof s->row.link.trace_id);
     put_id(out, &first, "spanId", s->row.link.span_id, sizeof s->row.link.span_id);
-    put_text(out, &first, "service", s->row.service);
-    json_put_key(out, &first, "value");
-    json_put_i64(out, s->value);
-    json_put_key(out, &first, "samples");
-    json_put_u64(out, s->samples);
-    put_ns(out, &first, "from", s->from);
-    put_ns(out, &first, "to", s->to);
+    json_put_key_str(out, &first, "service", s->row.service);
+    json_put_key_i64(out, &first, "value", s->value);
+    json_put_key_u64(out, &first, "samples", s->samples);
+    json_put_key_ns(out, &first, "from", s->from);
+    json_put_key_ns(out, &first, "to", s->to);
     if (s->known) {
         if (memcmp(s->row.parent, none, sizeof none) != 0)
             put_id(out, &first, "parentId", s->row.parent, sizeof s->row.parent);
-        put_text(out, &first, "name", s->row.name);
-        put_text(out, &first, "version", s->row.version);
-        put_ns(out, &first, "start", s->row.start);
-        put_ns(out, &first, "duration", s->row.duration);
-        put_text(out, &first, "status", str_from(span_status_names[s->row.status]));
-        put_text(out, &first, "kind", str_from(span_kind_names[s->row.kind]));
+        json_put_key_str(out, &first, "name", s->row.name);
+        json_put_key_str(out, &first, "version", s->row.version);
+        json_put_key_ns(out, &first, "start", s->row.start);
+        json_put_key_ns(out, &first, "duration", s->row.duration);
+        json_put_key_text(out, &first, "status", span_status_names[s->row.status]);
+        json_put_key_text(out, &first, "kind", span_kind_names[s->row.kind]);
     }
     if (in_trace) {
-        json_put_key(out, &first, "depth");
-        json_put_u64(out, s->depth);
+        json_put_key_u64(out, &first, "depth", s->depth);
     }
     put_link(c, out, &first, &s->row.link);
     buf_putc(out, '}');
@@ -335,14 +319,11 @@ static void put_spans_head(struct buf *out, const struct query_spans *sums, uint
     bool first = true;
 
     buf_putc(out, '{');
-    put_text(out, &first, "type", sums->type);
-    put_text(out, &first, "unit", sums->unit);
-    json_put_key(out, &first, "total");
-    json_put_i64(out, sums->total);
-    json_put_key(out, &first, "linked");
-    json_put_i64(out, sums->linked);
-    json_put_key(out, &first, "count");
-    json_put_u64(out, count);
+    json_put_key_str(out, &first, "type", sums->type);
+    json_put_key_str(out, &first, "unit", sums->unit);
+    json_put_key_i64(out, &first, "total", sums->total);
+    json_put_key_i64(out, &first, "linked", sums->linked);
+    json_put_key_u64(out, &first, "count", count);
 }
 
 int answer_run_spans(struct answer_request *c, struct buf *out, struct err *e)
@@ -543,12 +524,6 @@ static int read_filter(struct answer_request *c, struct span_filter *f, struct e
     return r < 0 ? r : answer_param_duration(c, "max_duration", &f->max_duration, e);
 }
 
-static void put_number(struct buf *out, bool *first, const char *key, int64_t v)
-{
-    json_put_key(out, first, key);
-    json_put_i64(out, v);
-}
-
 int answer_run_span_names(struct answer_request *c, struct buf *out, struct err *e)
 {
     struct span_filter f;
@@ -568,15 +543,15 @@ int answer_run_span_names(struct answer_request *c, struct buf *out, struct err 
         bool first = true;
 
         buf_puts(out, i ? ",{" : "{");
-        put_text(out, &first, "name", s->name);
-        put_text(out, &first, "service", s->service);
-        put_number(out, &first, "count", (int64_t) s->count);
-        put_number(out, &first, "errors", (int64_t) s->errors);
-        put_number(out, &first, "p50", s->p50);
-        put_number(out, &first, "p95", s->p95);
-        put_number(out, &first, "p99", s->p99);
-        put_number(out, &first, "max", s->max);
-        put_number(out, &first, "total", s->total);
+        json_put_key_str(out, &first, "name", s->name);
+        json_put_key_str(out, &first, "service", s->service);
+        json_put_key_i64(out, &first, "count", (int64_t) s->count);
+        json_put_key_i64(out, &first, "errors", (int64_t) s->errors);
+        json_put_key_i64(out, &first, "p50", s->p50);
+        json_put_key_i64(out, &first, "p95", s->p95);
+        json_put_key_i64(out, &first, "p99", s->p99);
+        json_put_key_i64(out, &first, "max", s->max);
+        json_put_key_i64(out, &first, "total", s->total);
         buf_putc(out, '}');
     }
     buf_puts(out, "]}");
@@ -589,10 +564,10 @@ static void put_heatmap(struct buf *out, const struct span_heatmap *h)
     bool first = true;
 
     buf_putc(out, '{');
-    put_ns(out, &first, "from", h->from);
-    put_ns(out, &first, "step", h->step);
-    put_number(out, &first, "count", (int64_t) h->count);
-    put_number(out, &first, "errors", (int64_t) h->errors);
+    json_put_key_ns(out, &first, "from", h->from);
+    json_put_key_ns(out, &first, "step", h->step);
+    json_put_key_i64(out, &first, "count", (int64_t) h->count);
+    json_put_key_i64(out, &first, "errors", (int64_t) h->errors);
     buf_puts(out, ",\"bounds\":[");
     for (uint32_t i = 0; h->n_rows && i <= h->n_rows; i++)
         buf_printf(out, "%s%lld", i ? "," : "", (long long) h->bounds[i]);

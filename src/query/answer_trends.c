@@ -31,18 +31,6 @@ static int compile(struct answer_request *c, struct query **ret, struct err *e)
     return r;
 }
 
-static void put_number(struct buf *out, bool *first, const char *key, double v)
-{
-    json_put_key(out, first, key);
-    json_put_double(out, v);
-}
-
-static void put_text(struct buf *out, bool *first, const char *key, struct str v)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, v);
-}
-
 /* --- findings --- */
 
 static void put_finding(struct buf *out, const struct finding *f)
@@ -50,19 +38,19 @@ static void put_finding(struct buf *out, const struct finding *f)
     bool first = true;
 
     buf_putc(out, '{');
-    put_text(out, &first, "rule", str_from(f->rule));
-    put_text(out, &first, "title", str_from(f->title));
-    put_text(out, &first, "severity", str_from(f->warning ? "warning" : "info"));
-    put_number(out, &first, "share", f->share);
-    put_text(out, &first, "sentence", str_from(f->sentence));
+    json_put_key_text(out, &first, "rule", f->rule);
+    json_put_key_text(out, &first, "title", f->title);
+    json_put_key_text(out, &first, "severity", f->warning ? "warning" : "info");
+    json_put_key_double(out, &first, "share", f->share);
+    json_put_key_text(out, &first, "sentence", f->sentence);
     json_put_key(out, &first, "frames");
     buf_putc(out, '[');
     for (uint32_t i = 0; i < f->n_frames; i++) {
         bool inner = true;
 
         buf_puts(out, i ? ",{" : "{");
-        put_text(out, &inner, "function", f->frames[i].function);
-        put_number(out, &inner, "share", f->frames[i].share);
+        json_put_key_str(out, &inner, "function", f->frames[i].function);
+        json_put_key_double(out, &inner, "share", f->frames[i].share);
         buf_putc(out, '}');
     }
     buf_puts(out, "]}");
@@ -80,10 +68,9 @@ int answer_run_findings(struct answer_request *c, struct buf *out, struct err *e
     if (r < 0)
         return r;
     buf_putc(out, '{');
-    put_text(out, &first, "type", f.type);
-    put_text(out, &first, "unit", f.unit);
-    json_put_key(out, &first, "total");
-    json_put_i64(out, f.total);
+    json_put_key_str(out, &first, "type", f.type);
+    json_put_key_str(out, &first, "unit", f.unit);
+    json_put_key_i64(out, &first, "total", f.total);
     json_put_key(out, &first, "findings");
     buf_putc(out, '[');
     for (uint32_t i = 0; i < f.n; i++) {
@@ -139,12 +126,11 @@ static void put_trend(struct buf *out, const struct trends *t, uint32_t series)
     buf_putc(out, '{');
     json_put_key(out, &first, "labels");
     query_labels_json(out, &t->points.labels[series]);
-    json_put_key(out, &first, "points");
-    json_put_u64(out, v->points);
-    put_number(out, &first, "rate", v->rate);
-    put_number(out, &first, "usual", v->usual);
-    put_number(out, &first, "change_per_hour", v->per_hour);
-    put_number(out, &first, "fit", v->fit);
+    json_put_key_u64(out, &first, "points", v->points);
+    json_put_key_double(out, &first, "rate", v->rate);
+    json_put_key_double(out, &first, "usual", v->usual);
+    json_put_key_double(out, &first, "change_per_hour", v->per_hour);
+    json_put_key_double(out, &first, "fit", v->fit);
     json_put_key(out, &first, "rates");
     put_rates(out, t, series);
     json_put_key(out, &first, "spikes");
@@ -170,8 +156,8 @@ int answer_run_trends(struct answer_request *c, struct buf *out, struct err *e)
     if (r < 0)
         return r;
     buf_putc(out, '{');
-    put_text(out, &first, "type", t.points.type.name);
-    put_text(out, &first, "unit", t.points.type.unit);
+    json_put_key_str(out, &first, "type", t.points.type.name);
+    json_put_key_str(out, &first, "unit", t.points.type.unit);
     json_put_key(out, &first, "from");
     buf_printf(out, "\"%lld\"", (long long) t.points.from);
     json_put_key(out, &first, "step");

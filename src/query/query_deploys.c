@@ -16,7 +16,7 @@
 #include "model/semconv.h"
 
 enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256 };
-static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S; /* a version without profiles for this long has stopped */
+static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S;     /* a version without profiles for this long has stopped */
 static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* of a profile; what says more counts as this */
 static const int64_t INTERVAL_RANGE_NS = 30 * 60 * NS_PER_S;
 
@@ -196,12 +196,6 @@ void query_deploys_done(struct query_deploys *d)
     *d = (struct query_deploys){0};
 }
 
-static void put_ns(struct buf *out, bool *first, const char *key, int64_t ns)
-{
-    json_put_key(out, first, key);
-    buf_printf(out, "\"%lld\"", (long long) ns);
-}
-
 void query_deploys_json(struct buf *out, const struct query_deploys *d)
 {
     buf_puts(out, "{\"deploys\":[");
@@ -210,15 +204,12 @@ void query_deploys_json(struct buf *out, const struct query_deploys *d)
         bool first = true;
 
         buf_puts(out, i ? ",{" : "{");
-        json_put_key(out, &first, "service");
-        json_put_str(out, x->service);
-        json_put_key(out, &first, "version");
-        json_put_str(out, x->version);
-        put_ns(out, &first, "first", x->first);
-        put_ns(out, &first, "last", x->last);
-        put_ns(out, &first, "since", x->since);
-        json_put_key(out, &first, "profiles");
-        json_put_u64(out, x->profiles);
+        json_put_key_str(out, &first, "service", x->service);
+        json_put_key_str(out, &first, "version", x->version);
+        json_put_key_ns(out, &first, "first", x->first);
+        json_put_key_ns(out, &first, "last", x->last);
+        json_put_key_ns(out, &first, "since", x->since);
+        json_put_key_u64(out, &first, "profiles", x->profiles);
         buf_printf(out, ",\"latest\":%s,\"deployed\":%s}", x->latest ? "true" : "false",
                    x->deployed ? "true" : "false");
     }

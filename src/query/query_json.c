@@ -4,21 +4,6 @@
 
 #include "base/json.h"
 
-static void put_key_str(struct buf *out, bool *first, const char *key, struct str v)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, v);
-}
-
-/* Unix nanoseconds do not fit in a double, so they are written as a string, like 64-bit numbers in OTLP's JSON. */
-static void put_time(struct buf *out, bool *first, const char *key, int64_t t)
-{
-    json_put_key(out, first, key);
-    buf_putc(out, '"');
-    json_put_i64(out, t);
-    buf_putc(out, '"');
-}
-
 static void put_names(struct buf *out, const struct str *v, uint32_t n)
 {
     bool first = true;
@@ -68,15 +53,14 @@ static void put_row(struct buf *out, const struct query_row *r, uint32_t n_colum
     bool first = true;
 
     buf_putc(out, '{');
-    put_key_str(out, &first, "name", r->name);
+    json_put_key_str(out, &first, "name", r->name);
     if (r->file.n)
-        put_key_str(out, &first, "file", r->file);
+        json_put_key_str(out, &first, "file", r->file);
     if (r->line) {
-        json_put_key(out, &first, "line");
-        json_put_i64(out, r->line);
+        json_put_key_i64(out, &first, "line", r->line);
     }
     if (r->kind)
-        put_key_str(out, &first, "kind", str_from(frame_kind_name(r->kind)));
+        json_put_key_str(out, &first, "kind", str_from(frame_kind_name(r->kind)));
     put_pair(out, &first, "self", r->self, n_columns);
     put_pair(out, &first, "total", r->total, n_columns);
     buf_putc(out, '}');
@@ -87,12 +71,11 @@ void query_table_json(struct buf *out, const struct query_table *t, const struct
     bool first = true;
 
     buf_putc(out, '{');
-    put_key_str(out, &first, "type", t->type);
-    put_key_str(out, &first, "unit", t->unit);
+    json_put_key_str(out, &first, "type", t->type);
+    json_put_key_str(out, &first, "unit", t->unit);
     put_pair(out, &first, "total", t->total, t->n_columns);
     put_pair(out, &first, "coverage", t->covered_ns, t->n_columns);
-    json_put_key(out, &first, "count");
-    json_put_u64(out, t->n_all);
+    json_put_key_u64(out, &first, "count", t->n_all);
     json_put_key(out, &first, "rows");
     buf_putc(out, '[');
     for (uint32_t i = 0; i < t->n; i++) {
@@ -134,7 +117,7 @@ void query_label_names_json(struct buf *out, const struct query_names *n)
         bool first = true;
 
         buf_puts(out, i ? ",{" : "{");
-        put_key_str(out, &first, "name", n->v[i]);
+        json_put_key_str(out, &first, "name", n->v[i]);
         json_put_key(out, &first, "slow");
         buf_puts(out, n->slow[i] ? "true}" : "false}");
     }
@@ -148,7 +131,7 @@ void query_services_json(struct buf *out, const struct query_services *l)
         bool first = true;
 
         buf_puts(out, i ? ",{" : "{");
-        put_key_str(out, &first, "name", l->v[i].name);
+        json_put_key_str(out, &first, "name", l->v[i].name);
         json_put_key(out, &first, "types");
         put_names(out, l->v[i].types, l->v[i].n_types);
         json_put_key(out, &first, "versions");
@@ -177,10 +160,9 @@ void query_profiles_json(struct buf *out, const struct query_profiles *l)
     bool first = true;
 
     buf_putc(out, '{');
-    put_key_str(out, &first, "type", l->type.name);
-    put_key_str(out, &first, "unit", l->type.unit);
-    json_put_key(out, &first, "count");
-    json_put_u64(out, l->n_all);
+    json_put_key_str(out, &first, "type", l->type.name);
+    json_put_key_str(out, &first, "unit", l->type.unit);
+    json_put_key_u64(out, &first, "count", l->n_all);
     buf_puts(out, ",\"profiles\":[");
     for (uint32_t i = 0; i < l->n; i++) {
         const struct query_profile *p = &l->v[i];
@@ -189,12 +171,10 @@ void query_profiles_json(struct buf *out, const struct query_profiles *l)
         buf_puts(out, i ? ",{" : "{");
         json_put_key(out, &inner, "handle");
         buf_printf(out, "\"%016llx%016llx\"", (unsigned long long) p->handle.hi, (unsigned long long) p->handle.lo);
-        put_time(out, &inner, "time", p->time_ns);
-        put_time(out, &inner, "duration", p->duration_ns);
-        json_put_key(out, &inner, "value");
-        json_put_i64(out, p->value);
-        json_put_key(out, &inner, "samples");
-        json_put_u64(out, p->n_samples);
+        json_put_key_ns(out, &inner, "time", p->time_ns);
+        json_put_key_ns(out, &inner, "duration", p->duration_ns);
+        json_put_key_i64(out, &inner, "value", p->value);
+        json_put_key_u64(out, &inner, "samples", p->n_samples);
         json_put_key(out, &inner, "labels");
         query_labels_json(out, &p->labels);
         buf_putc(out, '}');
@@ -219,10 +199,10 @@ void query_points_json(struct buf *out, const struct store_points *p, const int6
     bool first = true;
 
     buf_putc(out, '{');
-    put_key_str(out, &first, "type", p->type.name);
-    put_key_str(out, &first, "unit", p->type.unit);
-    put_time(out, &first, "from", p->from);
-    put_time(out, &first, "step", p->step);
+    json_put_key_str(out, &first, "type", p->type.name);
+    json_put_key_str(out, &first, "unit", p->type.unit);
+    json_put_key_ns(out, &first, "from", p->from);
+    json_put_key_ns(out, &first, "step", p->step);
     put_numbers(out, "coverage", covered, p->n_points);
     buf_puts(out, ",\"series\":[");
     for (uint32_t i = 0; i < p->n_series; i++) {
@@ -266,10 +246,8 @@ static void put_leak(struct buf *out, const struct query_leaks *l, const struct 
     buf_putc(out, '{');
     json_put_key(out, &first, "stack");
     put_path(out, l->tree, x->node);
-    json_put_key(out, &first, "slopePerHour");
-    json_put_double(out, x->slope);
-    json_put_key(out, &first, "fit");
-    json_put_double(out, x->fit);
+    json_put_key_double(out, &first, "slopePerHour", x->slope);
+    json_put_key_double(out, &first, "fit", x->fit);
     buf_puts(out, ",\"values\":[");
     for (int k = 0; k < QUERY_LEAK_WINDOWS; k++) {
         if (k)
@@ -284,9 +262,9 @@ void query_leaks_json(struct buf *out, const struct query_leaks *l, const struct
     bool first = true;
 
     buf_putc(out, '{');
-    put_key_str(out, &first, "type", l->tree->type);
-    put_key_str(out, &first, "unit", l->tree->unit);
-    put_time(out, &first, "window", l->window_ns);
+    json_put_key_str(out, &first, "type", l->tree->type);
+    json_put_key_str(out, &first, "unit", l->tree->unit);
+    json_put_key_ns(out, &first, "window", l->window_ns);
     buf_puts(out, ",\"leaks\":[");
     for (uint32_t i = 0; i < l->n; i++) {
         if (i)

@@ -16,8 +16,7 @@ static void put_text(struct buf *out, bool *first, const char *key, struct str s
 {
     if (!s.n)
         return;
-    json_put_key(out, first, key);
-    json_put_str(out, s);
+    json_put_key_str(out, first, key, s);
 }
 
 static void put_frame(struct buf *out, const struct frame *f)
@@ -29,8 +28,7 @@ static void put_frame(struct buf *out, const struct frame *f)
     put_text(out, &first, "systemName", f->system_name);
     put_text(out, &first, "file", f->file);
     if (f->line) {
-        json_put_key(out, &first, "line");
-        json_put_i64(out, f->line);
+        json_put_key_i64(out, &first, "line", f->line);
     }
     put_text(out, &first, "mapping", f->mapping);
     put_text(out, &first, "buildId", f->build_id);
@@ -40,8 +38,7 @@ static void put_frame(struct buf *out, const struct frame *f)
         buf_printf(out, "\"0x%llx\"", (unsigned long long) f->address);
     }
     if (f->kind) {
-        json_put_key(out, &first, "kind");
-        json_put_str(out, str_from(frame_kind_name(f->kind)));
+        json_put_key_str(out, &first, "kind", str_from(frame_kind_name(f->kind)));
     }
     if (f->inlined) {
         json_put_key(out, &first, "inlined");

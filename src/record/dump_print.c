@@ -82,18 +82,12 @@ static void put_json(struct buf *b, const struct shown *f, uint32_t number)
     if (number)
         buf_putc(b, ',');
     buf_putc(b, '{');
-    json_put_key(b, &first, "type");
-    json_put_str(b, str_from(f->kind));
-    json_put_key(b, &first, "function");
-    json_put_str(b, f->function);
-    json_put_key(b, &first, "file");
-    json_put_str(b, f->file);
-    json_put_key(b, &first, "line");
-    json_put_i64(b, f->line);
-    json_put_key(b, &first, "module");
-    json_put_str(b, f->module);
-    json_put_key(b, &first, "address");
-    json_put_u64(b, f->address);
+    json_put_key_text(b, &first, "type", f->kind);
+    json_put_key_str(b, &first, "function", f->function);
+    json_put_key_str(b, &first, "file", f->file);
+    json_put_key_i64(b, &first, "line", f->line);
+    json_put_key_str(b, &first, "module", f->module);
+    json_put_key_u64(b, &first, "address", f->address);
     if (f->inlined)
         buf_puts(b, ",\"inlined\":true");
     buf_putc(b, '}');

@@ -4,32 +4,18 @@
 #include <errno.h>
 
 #include "alert/alert.h"
-#include "base/clock.h"
-#include "query/answer.h"
 #include "server/api.h"
+#include "server/api_query.h"
 #include "server/front.h"
 #include "server/mcp.h"
-#include "server/name_source.h"
 
 static int ask(void *ctx, const struct question *what, struct str (*param)(void *, const char *), void *pctx,
                struct buf *out, struct err *e)
 {
-    struct call *c = ctx;
-    const struct front_options *o = front_options(c->front);
-    struct answer_request q = {
-        .store = o->store,
-        .names = name_source_names(o->names),
-        .spans = o->spans,
-        .trace_link = o->trace_link,
-        .tenant = c->who.tenant,
-        .now = clock_wall(),
-        .memory_limit = o->memory_limit,
-        .cancel = &c->cancel,
-        .arena = &c->q->arena,
-        .param = param,
-        .ctx = pctx,
-    };
+    struct answer_request q = call_request(ctx);
 
+    q.param = param;
+    q.ctx = pctx;
     return answer(what, &q, out, e);
 }
 

@@ -9,12 +9,6 @@
 #include "query/tree_form.h"
 #include "server/front.h"
 
-static void put_str(struct buf *out, bool *first, const char *key, const char *value)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, str_from(value));
-}
-
 /* {"name":…,"in":…,"description":…,"schema":{"type":"string"}} */
 static void put_param(struct buf *out, bool *first, const char *name, const char *in, const char *help)
 {
@@ -22,9 +16,9 @@ static void put_param(struct buf *out, bool *first, const char *name, const char
 
     json_sep(out, first);
     buf_putc(out, '{');
-    put_str(out, &inner, "name", name);
-    put_str(out, &inner, "in", in);
-    put_str(out, &inner, "description", help);
+    json_put_key_text(out, &inner, "name", name);
+    json_put_key_text(out, &inner, "in", in);
+    json_put_key_text(out, &inner, "description", help);
     if (strcmp(in, "path") == 0)
         buf_puts(out, ",\"required\":true");
     buf_puts(out, ",\"schema\":{\"type\":\"string\"}}");

@@ -11,6 +11,7 @@
 #include "query/query_delete.h"
 #include "query/tree_form.h"
 #include "server/api.h"
+#include "server/api_query.h"
 #include "server/front.h"
 #include "server/name_source.h"
 #include "store/store.h"
@@ -35,7 +36,7 @@ static bool wants_binary(struct call *c)
     return http_list_has(http_headers_get(&c->q->headers, "accept"), TREE_MEDIA_TYPE);
 }
 
-static struct answer_request request_of(struct call *c)
+struct answer_request call_request(struct call *c)
 {
     const struct front_options *o = front_options(c->front);
 
@@ -56,7 +57,7 @@ static struct answer_request request_of(struct call *c)
 
 static int run_question(struct call *c, struct err *e)
 {
-    struct answer_request q = request_of(c);
+    struct answer_request q = call_request(c);
     int r = call_store(c, &q.store, e);
     struct str name = str_slice(str_from(c->route->path), sizeof "/api/v1/" - 1, SIZE_MAX);
     const struct question *what = question_find(str_cut(&name, '/'));

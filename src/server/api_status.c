@@ -122,23 +122,17 @@ static int run_metrics(struct call *c, struct err *e)
 
 /* --- status --- */
 
-static void put_number(struct buf *out, bool *first, const char *key, uint64_t v)
-{
-    json_put_key(out, first, key);
-    json_put_u64(out, v);
-}
-
 /* These numbers cover all tenants and must not be shown to a single one. */
 static void put_store(struct buf *out, bool *first, const struct store_stats *s)
 {
-    put_number(out, first, "profiles", s->profiles);
-    put_number(out, first, "samples", s->samples);
-    put_number(out, first, "duplicates", s->duplicates);
-    put_number(out, first, "rejected", s->rejected);
-    put_number(out, first, "series", s->series);
-    put_number(out, first, "stacks", s->stacks);
-    put_number(out, first, "segments", s->segments);
-    put_number(out, first, "diskBytes", s->disk_bytes);
+    json_put_key_u64(out, first, "profiles", s->profiles);
+    json_put_key_u64(out, first, "samples", s->samples);
+    json_put_key_u64(out, first, "duplicates", s->duplicates);
+    json_put_key_u64(out, first, "rejected", s->rejected);
+    json_put_key_u64(out, first, "series", s->series);
+    json_put_key_u64(out, first, "stacks", s->stacks);
+    json_put_key_u64(out, first, "segments", s->segments);
+    json_put_key_u64(out, first, "diskBytes", s->disk_bytes);
 }
 
 /* The questions that this server answers, so that a page asks no others. */
@@ -164,21 +158,17 @@ static int run_status(struct call *c, struct err *e)
     if (r < 0)
         return err_set(e, r, "the store does not respond: %m");
     buf_putc(&c->out, '{');
-    json_put_key(&c->out, &first, "version");
-    json_put_str(&c->out, str_from(o->version));
-    json_put_key(&c->out, &first, "tenant");
-    json_put_str(&c->out, str_from(c->who.tenant));
-    json_put_key(&c->out, &first, "scope");
-    json_put_str(&c->out, str_from(auth_scope_name(c->who.scope)));
+    json_put_key_text(&c->out, &first, "version", o->version);
+    json_put_key_text(&c->out, &first, "tenant", c->who.tenant);
+    json_put_key_str(&c->out, &first, "scope", str_from(auth_scope_name(c->who.scope)));
     if (!c->who.tenant[0])
         put_store(&c->out, &first, &s);
-    put_number(&c->out, &first, "damaged", s.damaged);
-    put_number(&c->out, &first, "clockAheadSeconds", (uint64_t) (s.clock_ahead_ns / NS_PER_S));
+    json_put_key_u64(&c->out, &first, "damaged", s.damaged);
+    json_put_key_u64(&c->out, &first, "clockAheadSeconds", (uint64_t) (s.clock_ahead_ns / NS_PER_S));
     json_put_key(&c->out, &first, "storing");
     buf_puts(&c->out, s.problem[0] ? "false" : "true");
     if (s.problem[0]) {
-        json_put_key(&c->out, &first, "problem");
-        json_put_str(&c->out, str_from(s.problem));
+        json_put_key_text(&c->out, &first, "problem", s.problem);
     }
     put_questions(&c->out, &first);
     if (o->ui)

@@ -117,12 +117,6 @@ static int run_delete(struct call *c, struct err *e)
     return 0;
 }
 
-static void put_text(struct buf *out, bool *first, const char *key, const char *value)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, str_from(value));
-}
-
 static const char *quality_word(enum symbol_quality q)
 {
     return q == SYMBOLS_LINES ? "lines" : q == SYMBOLS_NAMES ? "names" : "none";
@@ -142,11 +136,10 @@ static int put_files(struct call *c, struct binary_store *files)
 
         json_sep(out, &outer);
         buf_putc(out, '{');
-        put_text(out, &first, "buildId", v[i].build_id);
-        put_text(out, &first, "origin", v[i].origin == BINARY_FETCHED ? "debuginfod" : "upload");
-        put_text(out, &first, "quality", quality_word(v[i].quality));
-        json_put_key(out, &first, "bytes");
-        json_put_u64(out, v[i].bytes);
+        json_put_key_text(out, &first, "buildId", v[i].build_id);
+        json_put_key_text(out, &first, "origin", v[i].origin == BINARY_FETCHED ? "debuginfod" : "upload");
+        json_put_key_text(out, &first, "quality", quality_word(v[i].quality));
+        json_put_key_u64(out, &first, "bytes", v[i].bytes);
         json_put_key(out, &first, "time");
         buf_putc(out, '"');
         clock_format(out, v[i].time_ns);
@@ -169,15 +162,13 @@ static int put_states(struct call *c, struct name_source *names)
 
         json_sep(out, &outer);
         buf_putc(out, '{');
-        put_text(out, &first, "buildId", v[i].build_id);
-        put_text(out, &first, "state", name_state_word(v[i].state));
-        put_text(out, &first, "quality", quality_word(v[i].quality));
-        json_put_key(out, &first, "asked");
-        json_put_u64(out, v[i].asked);
-        json_put_key(out, &first, "named");
-        json_put_u64(out, v[i].named);
+        json_put_key_text(out, &first, "buildId", v[i].build_id);
+        json_put_key_text(out, &first, "state", name_state_word(v[i].state));
+        json_put_key_text(out, &first, "quality", quality_word(v[i].quality));
+        json_put_key_u64(out, &first, "asked", v[i].asked);
+        json_put_key_u64(out, &first, "named", v[i].named);
         if (v[i].why[0])
-            put_text(out, &first, "why", v[i].why);
+            json_put_key_text(out, &first, "why", v[i].why);
         buf_putc(out, '}');
     }
     buf_puts(out, "]}\n");

@@ -76,16 +76,12 @@ static void put_metadata(struct buf *out, struct str sample_type, struct str uni
         if (str_is(sample_type, objects[i]))
             unit = STR("objects");
     buf_puts(out, ",\"metadata\":{");
-    json_put_key(out, &first, "format");
-    json_put_str(out, diff ? STR("double") : STR("single"));
-    json_put_key(out, &first, "spyName");
-    json_put_str(out, STR(""));
+    json_put_key_str(out, &first, "format", diff ? STR("double") : STR("single"));
+    json_put_key_str(out, &first, "spyName", STR(""));
     json_put_key(out, &first, "sampleRate"); /* a cpu "sample" is one nanosecond */
     json_put_u64(out, cpu ? (uint64_t) NS_PER_S : 100);
-    json_put_key(out, &first, "units");
-    json_put_str(out, unit);
-    json_put_key(out, &first, "name");
-    json_put_str(out, sample_type);
+    json_put_key_str(out, &first, "units", unit);
+    json_put_key_str(out, &first, "name", sample_type);
     buf_putc(out, '}');
 }
 

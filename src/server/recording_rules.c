@@ -123,12 +123,6 @@ static int read_file(struct recording_rules *r, struct err *e)
     return json_end(&j) < 0 ? json_error(&j, e) : 0;
 }
 
-static void put_field(struct buf *out, bool *first, const char *key, struct str v)
-{
-    json_put_key(out, first, key);
-    json_put_str(out, v);
-}
-
 static int write_file(struct recording_rules *r, const struct recording_list *l, struct err *e)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
@@ -139,11 +133,11 @@ static int write_file(struct recording_rules *r, const struct recording_list *l,
         bool first = true;
 
         buf_puts(&out, i ? ",{" : "{");
-        put_field(&out, &first, "tenant", x->tenant);
-        put_field(&out, &first, "id", x->id);
-        put_field(&out, &first, "metric", x->metric);
-        put_field(&out, &first, "function", x->function);
-        put_field(&out, &first, "selector", x->selector);
+        json_put_key_str(&out, &first, "tenant", x->tenant);
+        json_put_key_str(&out, &first, "id", x->id);
+        json_put_key_str(&out, &first, "metric", x->metric);
+        json_put_key_str(&out, &first, "function", x->function);
+        json_put_key_str(&out, &first, "selector", x->selector);
         buf_printf(&out, ",\"generation\":\"%lld\",\"by_service\":%s,\"matchers\":[", (long long) x->generation,
                    x->by_service ? "true" : "false");
         for (uint32_t k = 0; k < x->n_matchers; k++) {

@@ -122,6 +122,25 @@ static __always_inline void read_task(struct agent_task *to)
     to->env_end = BPF_CORE_READ(mm, env_end);
 }
 
+/* Copies `chunk` bytes, at most a page, from *at to bytes + *n, and advances both; false when *n is over `most` or the page
+ * cannot be read. The barriers keep the compiler from proving the limits by itself, so that the verifier sees them checked. */
+static __always_inline bool copy_chunk(struct agent_stack *c, __u32 *n, __u32 most, __u64 chunk, __u64 *at)
+{
+    __u32 to = *n;
+
+    BARRIER(to);
+    if (to > most)
+        return false;
+    BARRIER(chunk);
+    if (chunk > 4096)
+        return false;
+    if (bpf_probe_read_user(c->bytes + to, chunk, (void *) *at))
+        return false;
+    *n = to + chunk;
+    *at += chunk;
+    return true;
+}
+
 /* Copies the command line and the environment to bytes + n; returns the new number of bytes. The kernel leaves a gap of
  * random size between them and the first frame, so that most copies of a stack end before them. */
 static __always_inline __u32 copy_args(struct agent_stack *c, __u32 n)
@@ -139,16 +158,8 @@ static __always_inline __u32 copy_args(struct agent_stack *c, __u32 n)
             break;
         if (chunk > end - at)
             chunk = end - at;
-        BARRIER(n);
-        if (n > AGENT_STACK_BYTES + i * 4096)
+        if (!copy_chunk(c, &n, AGENT_STACK_BYTES + i * 4096, chunk, &at))
             break;
-        BARRIER(chunk);
-        if (chunk > 4096)
-            break;
-        if (bpf_probe_read_user(c->bytes + n, chunk, (void *) at))
-            break;
-        n += chunk;
-        at += chunk;
     }
     if (n > AGENT_STACK_BYTES + AGENT_ARGS_BYTES)
         n = AGENT_STACK_BYTES + AGENT_ARGS_BYTES;
@@ -181,18 +192,8 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
     c->tid = e->tid;
 #pragma unroll
     for (int i = 0; i < AGENT_STACK_BYTES / 4096; i++) {
-        __u32 chunk = 4096 - (at & 4095);
-
-        BARRIER(n);
-        if (n > AGENT_STACK_BYTES - 4096)
+        if (!copy_chunk(c, &n, AGENT_STACK_BYTES - 4096, 4096 - (at & 4095), &at))
             break;
-        BARRIER(chunk);
-        if (chunk > 4096)
-            break;
-        if (bpf_probe_read_user(c->bytes + n, chunk, (void *) at))
-            break;
-        n += chunk;
-        at += chunk;
     }
     if (n > AGENT_STACK_BYTES)
         n = AGENT_STACK_BYTES;

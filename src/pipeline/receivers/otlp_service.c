@@ -82,8 +82,7 @@ static void put_response(struct buf *b, const struct ack_result *r, bool json, e
             buf_printf(b, "\"%llu\"", (unsigned long long) r->rejected);
         }
         if (n) {
-            json_put_key(b, &first, "errorMessage");
-            json_put_str(b, str_from(r->message));
+            json_put_key_text(b, &first, "errorMessage", r->message);
         }
         buf_puts(b, "}}");
         return;
