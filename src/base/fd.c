@@ -13,6 +13,9 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 
+#include "base/clock.h"
+#include "base/hash.h"
+
 static int sys_sync(int fd, bool data_only)
 {
     return data_only ? fdatasync(fd) : fsync(fd);
@@ -318,14 +321,15 @@ static int write_in_place(const char *path, const void *p, size_t n, struct err 
     return r < 0 ? err_set(e, r, "cannot write '%s': %m", path) : 0;
 }
 
-/* An unpredictable name in the directory of `name`. Returns 0, -ENAMETOOLONG, or -EAGAIN if the kernel has no random
- * bytes yet. */
+/* A new name in the directory of `name`: random, so that no other user can occupy it beforehand. The kernel of a machine that has
+ * just been started may have no random bytes yet: then it is only different from those of other processes. Returns 0 or
+ * -ENAMETOOLONG. */
 static int random_name(const char *name, char *ret, size_t size)
 {
     uint64_t r;
 
     if (getrandom(&r, sizeof r, GRND_NONBLOCK) != (ssize_t) sizeof r)
-        return -EAGAIN;
+        r = hash64_u64((uint64_t) clock_mono() ^ (uint64_t) getpid() << 40);
     return snprintf(ret, size, "%s.tmp%016llx", name, (unsigned long long) r) >= (int) size ? -ENAMETOOLONG : 0;
 }
 
