@@ -240,20 +240,36 @@ static bool read_int(struct peek *p, uint64_t object, uint8_t *to, uint32_t n)
     return x == 0;
 }
 
-void py_span_find(struct wick_ext_stack *s, uint64_t tstate)
+/* The span of a context; false if it has none. */
+static bool find_span(struct peek *p, uint64_t context, uint8_t *trace_id, uint8_t *span_id)
 {
     uint64_t variable = atomic_load(&bound.variable), at = 0, type = 0, ids[2];
+
+    if (!variable || !context || !find_variable(p, context, variable, &at) || !(at = find_in_dict(p, at, bound.key)) ||
+        !(at = span_attribute(p, at)))
+        return false;
+    if (!peek_u64(p, at + offsetof(PyObject, ob_type), &type) || type != bound.span_context ||
+        !peek_copy(p, at + offsetof(PyTupleObject, ob_item), ids, sizeof ids))
+        return false;
+    return read_int(p, ids[0], trace_id, 16) && read_int(p, ids[1], span_id, 8);
+}
+
+bool py_span_of_context(PyObject *context, uint8_t trace_id[16], uint8_t span_id[8])
+{
     struct peek p;
 
-    if (!variable)
+    peek_init(&p, false);
+    return find_span(&p, (uint64_t) (uintptr_t) context, trace_id, span_id);
+}
+
+void py_span_find(struct wick_ext_stack *s, uint64_t tstate)
+{
+    uint64_t context = 0;
+    struct peek p;
+
+    if (!atomic_load(&bound.variable))
         return;
     peek_init(&p, s->tid != 0);
-    if (!peek_u64(&p, tstate + offsetof(PyThreadState, context), &at) || !at || !find_variable(&p, at, variable, &at) ||
-        !(at = find_in_dict(&p, at, bound.key)) || !(at = span_attribute(&p, at)))
-        return;
-    if (!peek_u64(&p, at + offsetof(PyObject, ob_type), &type) || type != bound.span_context ||
-        !peek_copy(&p, at + offsetof(PyTupleObject, ob_item), ids, sizeof ids))
-        return;
-    s->span =
-        read_int(&p, ids[0], s->trace_id, sizeof s->trace_id) && read_int(&p, ids[1], s->span_id, sizeof s->span_id);
+    if (peek_u64(&p, tstate + offsetof(PyThreadState, context), &context))
+        s->span = find_span(&p, context, s->trace_id, s->span_id);
 }

@@ -316,6 +316,7 @@ static void find_glue(void)
     add_glue((uint64_t) (uintptr_t) PyObject_Malloc);
     if (is_python_program())
         add_glue(getauxval(AT_ENTRY));
+    add_glue((uint64_t) (uintptr_t) py_walk_stop); /* this module: its functions call what they replace */
     walk_state.n_interpreter = walk_state.n_glue;
     add_glue(getauxval(AT_BASE));                                           /* the loader */
     add_vdso(getauxval(AT_SYSINFO_EHDR));                                   /* clocks */

@@ -13,6 +13,7 @@
 #include "code_names.h"
 #include "py_alloc.h"
 #include "py_lock.h"
+#include "py_publish.h"
 #include "py_span.h"
 #include "py_task.h"
 #include "py_walk.h"
@@ -244,6 +245,20 @@ static PyObject *bind_task(PyObject *self, PyObject *args)
     return PyBool_FromLong(py_task_bind(code, callback, task, name));
 }
 
+static PyObject *publish_attach(PyObject *self, PyObject *runtime)
+{
+    if (!py_publish_attach(runtime))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *publish_steps(PyObject *self, PyObject *handle)
+{
+    if (!py_publish_steps(handle))
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"start", (PyCFunction) (void (*)(void)) start, METH_VARARGS | METH_KEYWORDS, "Starts profiling."},
     {"stop", stop, METH_NOARGS, "Stops profiling and sends the rest; returns an error message or None."},
@@ -256,6 +271,8 @@ static PyMethodDef methods[] = {
     {"set_label", set_label, METH_VARARGS, "Sets a label of the calling thread, or removes it."},
     {"bind_span", bind_span, METH_VARARGS, "Where OpenTelemetry keeps the current span."},
     {"bind_task", bind_task, METH_VARARGS, "Where asyncio keeps the name of a task."},
+    {"publish_attach", publish_attach, METH_O, "Publishes the span when OpenTelemetry changes it."},
+    {"publish_steps", publish_steps, METH_O, "Publishes the span at each step of a task."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -5,7 +5,7 @@ import sys
 
 from . import _wick
 
-_bound = {"span": False, "task": False}
+_bound = {"span": False, "task": False, "steps": False}
 
 
 def bind_span():
@@ -22,6 +22,23 @@ def bind_span():
         return
     _wick.bind_span(variable, _SPAN_KEY, SpanContext)
     _bound["span"] = True
+    try:
+        _wick.publish_attach(runtime)
+    except Exception:  # a runtime context of another kind: the span is not published, samples have it all the same
+        pass
+    _publish_steps()
+
+
+def _publish_steps():
+    """Once, when there are both spans and tasks."""
+    events = sys.modules.get("asyncio.events")
+    if not (_bound["span"] and _bound["task"]) or events is None or _bound["steps"]:
+        return
+    _bound["steps"] = True
+    try:
+        _wick.publish_steps(events.Handle)
+    except Exception:
+        pass
 
 
 def bind_late():
@@ -54,11 +71,13 @@ def bind_task():
     if _bound["task"] or events is None or "_asyncio" not in sys.modules:
         return
     _bound["task"] = True
+    run = events.Handle._run.__code__
+    _publish_steps()
     name = "".join(["wick", " looks for ", "the name of a task"])
     coroutine = _nothing()
     try:
         task = sys.modules["_asyncio"].Task(coroutine, loop=_Loop(), name=name)
-        _wick.bind_task(events.Handle._run.__code__, events.Handle._callback, task, name)
+        _wick.bind_task(run, events.Handle._callback, task, name)
         task._log_destroy_pending = False
         tasks = sys.modules.get("asyncio.tasks")
         unregister = getattr(tasks, "_unregister_task", None)

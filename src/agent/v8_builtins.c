@@ -31,7 +31,7 @@ bool v8_builtins_find(const struct elf_file *f, const char *path, uint64_t *ret_
     base = base ? base + 1 : path;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (strncmp(base, names[i], strlen(names[i])) == 0) {
-            elf_symbols_each(f, true, on_symbol, &r, &more);
+            elf_symbols_each(f, true, &(struct elf_visitor){.visit = on_symbol, .arg = &r}, &more);
             elf_free(more);
             break;
         }

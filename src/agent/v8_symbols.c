@@ -28,7 +28,7 @@ bool v8_symbols_find(const struct elf_file *f, struct v8_symbols *ret)
     struct elf_file *more = NULL;
 
     *ret = (struct v8_symbols){0};
-    elf_symbols_each(f, false, on_symbol, ret, &more);
+    elf_symbols_each(f, false, &(struct elf_visitor){.visit = on_symbol, .arg = ret}, &more);
     elf_free(more);
     for (size_t i = 0; i < V8_VALUES_N; i++)
         if (!ret->at[i])

@@ -121,7 +121,7 @@ static size_t table_entries(const struct elf_file *f, const struct elf_section *
 }
 
 static int each_of_table(const struct elf_file *f, const struct elf_section *t, bool functions,
-                         int (*visit)(void *arg, const struct elf_symbol *s), void *arg)
+                         const struct elf_visitor *v)
 {
     size_t n = table_entries(f, t);
     struct elf_bytes b = elf_bytes_of(f, t);
@@ -131,20 +131,23 @@ static int each_of_table(const struct elf_file *f, const struct elf_section *t, 
 
     for (size_t i = 0; i < n && r == 0; i++) {
         struct raw_symbol x = read_symbol(f, b.p + i * symbol_size(f));
-        struct str name = name_at(&names, x.name);
         bool local = ELF64_ST_BIND(x.info) == STB_LOCAL;
+        struct str name;
 
         if (ELF64_ST_TYPE(x.info) == STT_FILE)
-            file = name;
-        if (name.n == 0 || !is_wanted(f, &x, functions) || is_mapping_symbol(f, name))
+            file = name_at(&names, x.name);
+        if (!is_wanted(f, &x, functions) || (v->wants && !v->wants(v->arg, x.value, x.size)))
             continue;
-        r = visit(arg, &(struct elf_symbol){.address = x.value,
-                                            .size = x.size,
-                                            .name = elf_symbol_plain(name),
-                                            .file = local ? file : STR(""),
-                                            .index = (uint32_t) i,
-                                            .type = ELF64_ST_TYPE(x.info),
-                                            .bind = ELF64_ST_BIND(x.info)});
+        name = name_at(&names, x.name);
+        if (name.n == 0 || is_mapping_symbol(f, name))
+            continue;
+        r = v->visit(v->arg, &(struct elf_symbol){.address = x.value,
+                                                  .size = x.size,
+                                                  .name = elf_symbol_plain(name),
+                                                  .file = local ? file : STR(""),
+                                                  .index = (uint32_t) i,
+                                                  .type = ELF64_ST_TYPE(x.info),
+                                                  .bind = ELF64_ST_BIND(x.info)});
     }
     return r;
 }
@@ -159,23 +162,22 @@ static int append(void *arg, const struct elf_symbol *s)
 
 static void read_table(const struct elf_file *f, const struct elf_section *t, bool functions, struct elf_symbols *s)
 {
-    each_of_table(f, t, functions, append, s);
+    each_of_table(f, t, functions, &(struct elf_visitor){.visit = append, .arg = s});
 }
 
-int elf_symbols_each(const struct elf_file *f, bool functions, int (*visit)(void *arg, const struct elf_symbol *s),
-                     void *arg, struct elf_file **ret_more)
+int elf_symbols_each(const struct elf_file *f, bool functions, const struct elf_visitor *v, struct elf_file **ret_more)
 {
     const struct elf_section *t = find_table(f, SHT_SYMTAB);
     int r;
 
     *ret_more = NULL;
     if (t)
-        return each_of_table(f, t, functions, visit, arg);
+        return each_of_table(f, t, functions, v);
     if (elf_debugdata_open(f, ret_more, NULL) == -ENOMEM)
         return -ENOMEM;
-    r = each_of_table(f, find_table(f, SHT_DYNSYM), functions, visit, arg);
+    r = each_of_table(f, find_table(f, SHT_DYNSYM), functions, v);
     if (r == 0 && *ret_more)
-        r = each_of_table(*ret_more, find_table(*ret_more, SHT_SYMTAB), functions, visit, arg);
+        r = each_of_table(*ret_more, find_table(*ret_more, SHT_SYMTAB), functions, v);
     return r;
 }
 

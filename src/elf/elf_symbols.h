@@ -30,11 +30,18 @@ enum { ELF_SYMBOLS_MAX = 20 << 20, ELF_NAME_MAX = 1 << 20 }; /* longer names are
  * .gnu_debugdata. functions: only symbols of code. */
 int elf_symbols_load(const struct elf_file *f, bool functions, struct elf_symbols *ret);
 void elf_symbols_done(struct elf_symbols *s);
+struct elf_visitor {
+    int (*visit)(void *arg, const struct elf_symbol *s);
+    /* Whether a symbol with this address and size is visited at all; NULL: all are. Finding the ends of names takes most of
+     * the time of a pass over a table. */
+    bool (*wants)(const void *arg, uint64_t address, uint64_t size);
+    void *arg;
+};
+
 /* Calls visit for each symbol in the order of the tables, until it returns a value other than 0, which is returned: for
  * callers that need a few symbols and not the whole table. Names in *ret_more (.gnu_debugdata, or NULL) are valid until
  * the caller frees it with elf_free(). */
-int elf_symbols_each(const struct elf_file *f, bool functions, int (*visit)(void *arg, const struct elf_symbol *s),
-                     void *arg, struct elf_file **ret_more);
+int elf_symbols_each(const struct elf_file *f, bool functions, const struct elf_visitor *v, struct elf_file **ret_more);
 /* The last symbol at or before the address, if its size covers the address; a symbol without a size extends to the next
  * one. */
 const struct elf_symbol *elf_symbols_find(const struct elf_symbols *s, uint64_t address);

@@ -64,6 +64,10 @@ int wick_ext_sample(const struct wick_ext_sample *s);
 /* Registers the calling thread; not in a signal handler. */
 int wick_ext_thread(void);
 
+/* Publishes the span of the calling thread to readers outside the process (otel_thread_ctx_v1), in place of those that
+ * wick_span_enter() published; NULL: it has none. For runtimes that know the current span at every moment. */
+void wick_ext_span(const uint8_t trace_id[16], const uint8_t span_id[8]);
+
 /*
  * For the samples that wick takes itself: called with the n native frames that were found, leaf first. The walker may
  * replace, insert and remove frames, up to max, set the span, and add labels.

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "sdk/ext_frames.h"
+#include "sdk/jit_frames.h"
 #include "sdk/modules.h"
 #include "sdk/name_query.h"
 
@@ -193,6 +194,22 @@ static void name_file(uint32_t file, struct name_query *q, size_t n)
     }
 }
 
+static bool is_jit(const struct sdk_frame *f)
+{
+    return f->file == 0 && !f->asked && f->address > FRAME_CUT;
+}
+
+/* Code in no file was compiled by a JIT. */
+static void name_jit(const uint32_t *ids, uint32_t n)
+{
+    jit_frames_refresh();
+    for (uint32_t i = 0; i < n; i++)
+        if (ids[i] < n_frames && is_jit(&frames[ids[i]])) {
+            frames[ids[i]].name = arena_str(&names, jit_frames_find(frames[ids[i]].address));
+            frames[ids[i]].asked = true;
+        }
+}
+
 void frames_name(const uint32_t *ids, uint32_t n)
 {
     struct name_query *q = mem_alloc(sizeof *q * MAX(n, 1u));
@@ -200,9 +217,15 @@ void frames_name(const uint32_t *ids, uint32_t n)
     uint8_t *wanted = mem_zalloc(n_files + 1ul);
 
     if (q && wanted) {
+        bool jit = false;
+
         for (uint32_t i = 0; i < n; i++)
-            if (ids[i] < n_frames && !frames[ids[i]].asked)
+            if (ids[i] < n_frames && !frames[ids[i]].asked) {
                 wanted[frames[ids[i]].file] = 1;
+                jit |= is_jit(&frames[ids[i]]);
+            }
+        if (jit)
+            name_jit(ids, n);
         for (uint32_t file = 1; file < n_files; file++) {
             size_t k = 0;
 

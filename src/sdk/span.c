@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/mem.h"
 #include "model/semconv.h"
+#include "sdk/ext.h"
 #include "sdk/words.h"
 #include "wick.h"
 
@@ -150,6 +151,21 @@ void wick_span_leave(void)
         set_span(t, t->stack[t->depth - 1].trace_id, t->stack[t->depth - 1].span_id);
     else
         set_span(t, NULL, NULL);
+}
+
+void wick_ext_span(const uint8_t trace_id[16], const uint8_t span_id[8])
+{
+    struct thread_state *t = span_id ? state() : mine;
+
+    if (!t || (!span_id && !t->depth))
+        return;
+    t->depth = span_id ? 1 : 0;
+    if (span_id) {
+        memcpy(t->stack[0].trace_id, trace_id, 16);
+        memcpy(t->stack[0].span_id, span_id, 8);
+    }
+    if (owns_context(t))
+        set_span(t, trace_id, span_id);
 }
 
 /* --- labels --- */

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from go_tools import pprof_command
 from pythons import found
-from wick_tools import BUILD, ROOT
+from span_tools import spans_of
+from wick_tools import BUILD, ROOT, WICK
 
 VENV = ROOT / "build/venv"
 PACKAGE = ROOT / "python"
@@ -160,6 +161,22 @@ def check_spans(path, truth):
             wrong.append((value, stack, labels))
     assert right > 0 and sum(w[0] for w in wrong) <= 0.01 * right, wrong
     return right
+
+
+def check_published(python, out, env=None):
+    """The host agent, from outside, sees the span of every sample: in threads, and at each step of a task."""
+    names = [f"{kind}{k}" for kind in ("thread", "task") for k in range(4)]
+    p = subprocess.run([str(WICK), "record", "-q", "-F", "499", "-o", str(out / "seen.json"), "--", str(python), "-c", SPANS, str(out / "own.pb.gz")],
+                       capture_output=True, text=True, timeout=300, env={**os.environ, **(env or {})})
+    assert p.returncode == 0, p.stderr
+    truth, right, wrong = json.loads(p.stdout), {}, []
+    for where, span, value in spans_of(out / "seen.json", names):
+        if truth.get(span) == where:
+            right[where] = right.get(where, 0) + value
+        else:
+            wrong.append((where, span, value))
+    assert set(right) == set(names) and sum(w[2] for w in wrong) <= 0.01 * sum(right.values()), (right, wrong)
+    return sum(right.values()), sum(w[2] for w in wrong)
 
 
 def exported(sink):

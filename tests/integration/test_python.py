@@ -8,7 +8,8 @@ import sys
 import pytest
 from collector_peer import Sink
 from go_tools import needs_go, pprof_command
-from python_tools import SPANS, check_spans, exported, python, run_python, samples  # noqa: F401
+from agent_tools import may_sample
+from python_tools import SPANS, check_published, check_spans, exported, python, run_python, samples  # noqa: F401
 from sdk_tools import top, traces
 from wick_tools import PROGRAMS, WICK, server, wait_for  # noqa: F401
 
@@ -86,6 +87,13 @@ def test_samples_have_the_span_that_was_current(python, tmp_path):
     check_spans(tmp_path / "o.pb.gz", truth)
     seen = {labels["asyncio.task.name"] for _, stack, labels in samples(tmp_path / "o.pb.gz") if "asyncio.task.name" in labels}
     assert seen, "no task has a name"
+
+
+def test_the_span_is_published(python, tmp_path):
+    """For readers outside the process, which do not know the interpreter."""
+    if not may_sample():
+        pytest.skip("BPF programs may not be loaded here")
+    check_published(python, tmp_path)
 
 
 WORK = """

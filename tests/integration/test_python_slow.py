@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from collector_peer import Sink
 from go_tools import needs_go
-from python_tools import SPANS, build_for, check_spans, exported, others, python, run_python  # noqa: F401
+from agent_tools import may_sample
+from python_tools import SPANS, build_for, check_published, check_spans, exported, others, python, run_python  # noqa: F401
 from wick_tools import PROGRAMS, ROOT, free_port, wait_for
 
 pytestmark = pytest.mark.slow
@@ -37,6 +38,8 @@ def test_every_version(tmp_path, version):
     env["PYTHONPATH"] += ":" + install(interpreter, tmp_path / "libraries", "opentelemetry-sdk")
     truth = run_python(interpreter, SPANS, tmp_path / "o.pb.gz", env=env)
     check_spans(tmp_path / "o.pb.gz", truth)
+    if may_sample():
+        check_published(interpreter, tmp_path, env)
     seconds = float(os.environ.get("WICK_PYTHON_STRESS", 20))
     assert run_python(interpreter, PROGRAMS / "py_stress.py", seconds, env=env, timeout=seconds + 600) == "fine\n"
 

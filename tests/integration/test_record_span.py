@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spans seen from outside: a program publishes otel_thread_ctx_v1 in each of the ways that compilers and loaders know, and
 `wick record` links samples to the span that was on when they were taken."""
-import json
 import os
 import shutil
 import subprocess
@@ -10,6 +9,7 @@ from collections import Counter
 import pytest
 from wick_tools import ROOT, WICK
 from agent_tools import may_sample, resources
+from span_tools import spans_of
 
 
 LIBWICK = ROOT / "build/src/sdk/libwick.so"
@@ -85,26 +85,6 @@ int main(int argc, char **argv)
     return 0;
 }
 '''
-
-
-def spans_of(path, functions):
-    """(function on the stack, span id or "", its value) of each sample of an OTLP JSON file."""
-    for line in path.read_text().splitlines():
-        request = json.loads(line)
-        d = request["dictionary"]
-
-        def names(stack):
-            for i in d["stackTable"][stack].get("locationIndices", []):
-                for x in d["locationTable"][i].get("lines", []):
-                    yield d["stringTable"][d["functionTable"][x.get("functionIndex", 0)].get("nameStrindex", 0)]
-
-        for r in request["resourceProfiles"]:
-            for p in [p for s in r["scopeProfiles"] for p in s["profiles"]]:
-                for x in p.get("samples", []):
-                    where = set(names(x.get("stackIndex", 0))) & set(functions)
-                    span = d["linkTable"][x.get("linkIndex", 0)].get("spanId", "") if x.get("linkIndex") else ""
-                    for w in where:
-                        yield w, span, sum(map(int, x.get("values", []))) or len(x.get("timestampsUnixNano", []))
 
 
 def cc(*words, cwd):

@@ -153,3 +153,22 @@ def test_the_file_has_lines_and_inlined_calls(program, tmp_path):
     wick_run("-o", tmp_path / "o.pb.gz", "--", program("inlined_price"), 1)
     rows, total = top(tmp_path / "o.pb.gz")
     assert rows["price"][0] > 0.9 * total, rows
+
+
+JIT = """
+function hotLeaf(n) { let x = 0; for (let i = 0; i < n; i++) x += i % 7; return x }
+let s = 0
+while (process.cpuUsage().user < 700000) s += hotLeaf(200000)
+"""
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="node is not installed")
+def test_names_of_compiled_javascript(tmp_path):
+    """From the perf map that Node writes; without one, the frames say what to do."""
+    (tmp_path / "p.js").write_text(JIT)
+    wick_run("-o", tmp_path / "named.pb.gz", "--", "node", "--perf-basic-prof", tmp_path / "p.js")
+    rows, total = top(tmp_path / "named.pb.gz")
+    assert sum(v[0] for name, v in rows.items() if "hotLeaf" in name) > 0.3 * total, rows
+    wick_run("-o", tmp_path / "plain.pb.gz", "--", "node", tmp_path / "p.js")
+    rows, total = top(tmp_path / "plain.pb.gz")
+    assert rows["[node: run with --perf-basic-prof]"][0] > 0.3 * total, rows

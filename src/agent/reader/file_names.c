@@ -85,6 +85,17 @@ static size_t first_at(const struct name_work *w, uint64_t address)
     return low;
 }
 
+static bool covers_one(const void *arg, uint64_t address, uint64_t size)
+{
+    const struct name_work *w = arg;
+    size_t i;
+
+    if (address > w->v[w->n - 1].address || (address < w->v[0].address && w->v[0].address - address >= size))
+        return false;
+    i = first_at(w, address);
+    return i < w->n && w->v[i].address - address < size;
+}
+
 /* The innermost symbol wins; of equal ones the last, as elf_symbols.h has it. */
 static int on_symbol(void *arg, const struct elf_symbol *s)
 {
@@ -168,7 +179,8 @@ static int name_all(struct name_work *w, const struct elf_file *f, const uint64_
             w->v[w->n++] = (struct wanted){.address = addresses[i], .index = i};
     qsort(w->v, w->n, sizeof *w->v, by_address);
     if (r == 0 && w->n)
-        elf_symbols_each(f, true, on_symbol, w, &more); /* what was found before damage is used */
+        elf_symbols_each(f, true, &(struct elf_visitor){on_symbol, covers_one, w},
+                         &more); /* what was found before damage is used */
     return r < 0 ? r : put_frames(w, n);
 }
 
