@@ -24,7 +24,7 @@ def bind_span():
     _bound["span"] = True
     try:
         _wick.publish_attach(runtime)
-    except Exception:  # a runtime context of another kind: the span is not published, samples have it all the same
+    except Exception:  # a runtime context of another kind: the span is not published, but samples still have it
         pass
     _publish_steps()
 

@@ -166,7 +166,7 @@ while (process.cpuUsage().user < 700000) s += hotLeaf(200000)
 def test_names_of_compiled_javascript(tmp_path):
     """From the perf map that Node writes; without one, the frames say what to do."""
     (tmp_path / "p.js").write_text(JIT)
-    wick_run("-o", tmp_path / "named.pb.gz", "--", "node", "--perf-basic-prof", tmp_path / "p.js")
+    wick_run("-o", tmp_path / "named.pb.gz", "--", "node", "--perf-basic-prof", "--no-logfile-per-isolate", f"--logfile={tmp_path}/v8.log", tmp_path / "p.js")
     rows, total = top(tmp_path / "named.pb.gz")
     assert sum(v[0] for name, v in rows.items() if "hotLeaf" in name) > 0.3 * total, rows
     wick_run("-o", tmp_path / "plain.pb.gz", "--", "node", tmp_path / "p.js")
