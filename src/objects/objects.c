@@ -129,11 +129,6 @@ void objects_cancel(struct object_store *o)
         run_make(o, NULL);
 }
 
-const char *objects_name(const struct object_store *o)
-{
-    return o->name;
-}
-
 void objects_path(const struct object_store *o, const char *name, struct buf *ret)
 {
     buf_printf(ret, "/%s/%s%s%s", o->place.bucket, o->place.prefix, o->place.prefix[0] ? "/" : "", name);

@@ -39,8 +39,6 @@ DEFINE_CLEANUP(struct object_store *, objects_close)
 void objects_cancel(struct object_store *o);
 /* Checks a location without opening it. */
 int objects_check_place(const char *place, struct err *e);
-/* "s3://BUCKET/PREFIX": for messages. */
-const char *objects_name(const struct object_store *o);
 /* Appends the path of an object, which is what the other functions take: "/BUCKET/PREFIX/NAME". Names consist of letters,
  * digits, '-', '_', '.' and '/'. */
 void objects_path(const struct object_store *o, const char *name, struct buf *ret);
