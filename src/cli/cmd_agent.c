@@ -36,7 +36,7 @@ static const struct arg agent_args[] = {
     {0, "k8s-api", ARG_STRING, AT(o.k8s_api), "URL",
      "Kubernetes API server to look up pod names; in-cluster: the one of this cluster"},
     {0, "both", ARG_FLAG, AT(o.both), NULL,
-     "also sample processes that send their own CPU profiles (libwick, wick run); their CPU time is then counted twice"},
+     "also sample processes that send their own CPU profiles (libwick, wick run); for those that send them to another server"},
     {0, "interval", ARG_DURATION, AT(o.interval), "TIME", "time between exports (default 10s)"},
     {0, "begin-rate", ARG_INT, AT(o.begin_rate), "HZ",
      "samples per second at first (default 99 in the first minute of a new installation, unless a rate is given)"},
