@@ -43,6 +43,8 @@ static int write_out(struct span_rewrite *w)
 
     if (r == 0)
         r = span_file_note(&w->made, blocks);
+    if (r == 0)
+        span_traces_add_all(&w->made.traces, at, blocks.p, blocks.n);
     buf_reset(&w->writer.out);
     return r;
 }
@@ -111,7 +113,9 @@ static int put_in_place(struct span_rewrite *w, uint32_t i)
     }
     w->files->bytes -= old.size - w->made.size;
     w->files->v[i] = w->made;
+    w->made.traces = (struct span_traces){0};
     pthread_mutex_unlock(&w->x->lock);
+    span_traces_done(&old.traces);
     fd_close(old.fd);
     return w->files->dir[0] ? span_sync_dir(w->files->dir) : 0;
 }
@@ -138,6 +142,7 @@ static int rewrite_file(struct span_rewrite *w, uint32_t i)
         r = put_in_place(w, i);
     else if (w->fd >= 0)
         span_files_replace(w->files, &file, w->fd, false);
+    span_traces_done(&w->made.traces);
     span_reader_done(&w->reader);
     span_writer_done(&w->writer);
     fd_close(w->fd);

@@ -44,7 +44,8 @@ int span_reader_open(struct span_reader *r, const char *dir, const struct span_f
         return r->fd;
     if (fstat(r->fd, &st) < 0)
         return -errno;
-    r->size = MIN(r->size, (uint64_t) st.st_size); /* a deletion may have replaced it since */
+    r->shorter = (uint64_t) st.st_size < r->size;
+    r->size = MIN(r->size, (uint64_t) st.st_size);
     return 0;
 }
 
@@ -176,6 +177,17 @@ static void note_head(struct span_file *x, const struct span_head *h, bool first
     x->received_last = h->received;
 }
 
+/* Adds the trace IDs of the block whose head was read last. */
+static int note_traces(struct span_reader *r, const struct span_head *h, struct span_file *x)
+{
+    int rc = 0;
+    const char *p = bytes_at(r, SPAN_BLOCK_HEADER + (size_t) h->payload, &rc);
+
+    if (p)
+        span_traces_add(&x->traces, r->at, h, p);
+    return p ? 0 : rc;
+}
+
 /* Finds out up to where a file has whole blocks. The newest is read with its checksums: a crash may have left anything
  * at its end. Damage before a whole block is passed over, here and by every reader, and counted. */
 static int scan_file(const char *dir, struct span_file *x, bool newest, struct span_found *found)
@@ -187,11 +199,14 @@ static int scan_file(const char *dir, struct span_file *x, bool newest, struct s
     int rc = span_reader_open(&r, dir, x);
 
     while (rc >= 0 && (rc = span_reader_head(&r, &h)) != 0) {
-        if (rc == 1 && newest)
-            rc = span_reader_block(&r);
-        else if (rc == 1) {
+        uint64_t at = r.at;
+
+        if (rc == 1)
+            rc = newest ? span_reader_block(&r) : 0;
+        if (rc == 0) {
+            r.at = at;
+            rc = note_traces(&r, &h, x);
             span_reader_skip(&r, &h);
-            rc = 0;
         }
         if (rc == -EBADMSG) {
             rc = span_reader_resync(&r);
@@ -285,8 +300,10 @@ int span_files_open(struct span_files *f, const char *dir, bool read_only, struc
 
 void span_files_done(struct span_files *f)
 {
-    for (uint32_t i = 0; i < f->n; i++)
+    for (uint32_t i = 0; i < f->n; i++) {
         fd_close(f->v[i].fd);
+        span_traces_done(&f->v[i].traces);
+    }
     mem_free(f->v);
     *f = (struct span_files){0};
 }
@@ -423,16 +440,21 @@ int span_files_append(struct span_files *f, struct str blocks, const struct span
     return r;
 }
 
-int span_files_publish(struct span_files *f, const struct span_file *x)
+int span_files_publish(struct span_files *f, const struct span_file *x, struct span_traces *traces)
 {
+    int r = 0;
+
     if (f->n && f->v[f->n - 1].number == x->number) {
         f->bytes += x->size - f->v[f->n - 1].size;
         f->v[f->n - 1] = *x;
-        return 0;
+    } else {
+        f->bytes += x->size;
+        f->newest = x->number;
+        r = array_push(f->v, f->n, f->cap, FILES_MAX, *x);
     }
-    f->bytes += x->size;
-    f->newest = x->number;
-    return array_push(f->v, f->n, f->cap, FILES_MAX, *x);
+    if (r == 0)
+        span_traces_join(&f->v[f->n - 1].traces, traces);
+    return r;
 }
 
 struct span_file span_files_drop(struct span_files *f, uint32_t i)
@@ -477,10 +499,11 @@ int span_files_replace(const struct span_files *f, const struct span_file *x, in
     return r;
 }
 
-void span_files_delete(const struct span_files *f, const struct span_file *x)
+void span_files_delete(const struct span_files *f, struct span_file *x)
 {
     char path[PATH_SIZE];
 
+    span_traces_done(&x->traces);
     if (x->fd >= 0) {
         fd_close(x->fd);
         return;

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "span/span_block.h"
+#include "span/span_traces.h"
 
 enum { SPAN_DIR_SIZE = 4400 };
 
@@ -19,6 +20,7 @@ struct span_file {
     int fd;              /* in memory: the file itself; on disk -1 */
     int64_t first, last; /* start of its spans */
     int64_t received_first, received_last;
+    struct span_traces traces; /* of the entry in the list; copies of it do not own them */
 };
 
 struct span_files {
@@ -48,11 +50,11 @@ struct span_limits {
  * nothing is appended. The caller publishes *ret with span_files_publish(). */
 int span_files_append(struct span_files *f, struct str blocks, const struct span_limits *l, struct span_file *ret,
                       struct err *e);
-/* Makes an appended file visible: adds it, or replaces the newest. */
-int span_files_publish(struct span_files *f, const struct span_file *x);
-/* Takes file i < n out of the list; the caller deletes it with span_files_delete(). */
+/* Makes an appended file visible: adds it, or replaces the newest; `traces` of the blocks that were appended become part of it. */
+int span_files_publish(struct span_files *f, const struct span_file *x, struct span_traces *traces);
+/* Takes file i < n out of the list; the caller deletes it with span_files_delete(), which frees its traces, too. */
 struct span_file span_files_drop(struct span_files *f, uint32_t i);
-void span_files_delete(const struct span_files *f, const struct span_file *x);
+void span_files_delete(const struct span_files *f, struct span_file *x);
 
 /* Adds blocks to the sizes and times of a file. -EBADMSG if they are none. */
 int span_file_note(struct span_file *x, struct str blocks);
@@ -70,6 +72,7 @@ int span_files_replace(const struct span_files *f, const struct span_file *x, in
 struct span_reader {
     int fd;
     uint64_t at, size; /* next block; end of the file */
+    bool shorter;      /* than it was when it was copied: a deletion has replaced it */
     struct buf window; /* bytes of the file from window_at on */
     uint64_t window_at;
     struct span_block block;

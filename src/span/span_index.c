@@ -297,6 +297,7 @@ static int write_blocks(struct span_index *x, struct span_tenant *t, const struc
         .age = keep > 0 ? MAX(keep / 32, NS_PER_S) : 0,
         .sync = !x->async,
     };
+    struct span_traces traces = {0};
     struct span_file file;
     int r = buf_error(all);
 
@@ -307,9 +308,11 @@ static int write_blocks(struct span_index *x, struct span_tenant *t, const struc
         r = span_files_append(&t->files, buf_str(all), &l, &file, e);
     if (r < 0)
         return r;
+    span_traces_add_all(&traces, file.size - all->n, all->p, all->n);
     pthread_mutex_lock(&x->lock);
-    r = span_files_publish(&t->files, &file);
+    r = span_files_publish(&t->files, &file, &traces);
     pthread_mutex_unlock(&x->lock);
+    span_traces_done(&traces);
     return r;
 }
 
@@ -589,4 +592,5 @@ void span_index_stats(struct span_index *x, struct span_index_stats *ret)
     ret->duplicates = atomic_load(&x->duplicates);
     ret->refused = atomic_load(&x->refused);
     ret->damaged += atomic_load(&x->damaged);
+    ret->blocks_read = atomic_load(&x->blocks_read);
 }

@@ -76,6 +76,7 @@ struct span_index_stats {
     uint64_t queued;                     /* bytes that wait to be written */
     uint64_t dropped;                    /* bytes deleted over the limits, since start */
     uint64_t torn, damaged;              /* ends of files that were cut off; blocks that could not be read */
+    uint64_t blocks_read;                /* by questions, since start */
 };
 void span_index_stats(struct span_index *x, struct span_index_stats *ret);
 

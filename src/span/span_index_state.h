@@ -46,7 +46,7 @@ struct span_index {
     size_t queued; /* bytes of jobs that are not finished */
     struct span_deletion *deletions;
     struct span_index_stats stats;
-    _Atomic uint64_t duplicates, refused, damaged;
+    _Atomic uint64_t duplicates, refused, damaged, blocks_read;
     _Atomic uint64_t failures; /* how often spans were forgotten by span_index_forget_recent() */
     _Atomic uint64_t *recent;  /* hashes of spans, by a part of themselves */
 };

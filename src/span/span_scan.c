@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the span index: selects spans by a filter, block by block. Any thread may scan while the writer appends; see
+/* Reads the span index: selects spans by a filter, block by block; of one trace only the blocks that may have it. Any thread may scan while the writer appends; see
  * span_index.h. */
 #include <errno.h>
 #include <fcntl.h>
@@ -74,8 +74,15 @@ static int scan_block(const struct span_block *b, const struct span_filter *f, s
     return r;
 }
 
-static int scan_span_file(struct span_index *x, struct span_reader *r, const struct span_filter *f, span_fn fn,
-                          void *ctx)
+/* A file as it was when a question began, and for a question about one trace, its blocks that may have spans of it. */
+struct scanned_file {
+    struct span_file file;
+    uint64_t *blocks; /* NULL: all */
+    uint32_t n_blocks;
+};
+
+static int scan_all_blocks(struct span_index *x, struct span_reader *r, const struct span_filter *f, span_fn fn,
+                           void *ctx)
 {
     struct span_head h;
     int rc;
@@ -96,17 +103,60 @@ static int scan_span_file(struct span_index *x, struct span_reader *r, const str
                 continue;
             return rc;
         }
-        if (rc == 0)
+        if (rc == 0) {
+            atomic_fetch_add_explicit(&x->blocks_read, 1, memory_order_relaxed);
             rc = scan_block(&r->block, f, fn, ctx);
+        }
         if (rc != 0)
             return rc == -ENODATA ? 0 : rc; /* replaced by a shorter file: all of it is deleted */
     }
     return 0;
 }
 
-/* Copies the list of files that may have spans of this time. Memory files are duplicated: they may be deleted
- * meanwhile. */
-static int copy_files(struct span_index *x, const struct span_filter *f, char *dir, struct span_file **ret,
+static int scan_some_blocks(struct span_index *x, struct span_reader *r, const struct scanned_file *s,
+                            const struct span_filter *f, span_fn fn, void *ctx)
+{
+    int rc = 0;
+
+    for (uint32_t i = 0; rc == 0 && i < s->n_blocks; i++) {
+        if (f->cancel && atomic_load_explicit(f->cancel, memory_order_relaxed))
+            return -ECANCELED;
+        r->at = s->blocks[i];
+        rc = span_reader_block(r);
+        atomic_fetch_add_explicit(rc == -EBADMSG ? &x->damaged : &x->blocks_read, 1, memory_order_relaxed);
+        if (rc == 0)
+            rc = scan_block(&r->block, f, fn, ctx);
+        else if (rc == -EBADMSG)
+            rc = 0;
+    }
+    return rc;
+}
+
+/* Copies a file of the list. Memory files are duplicated: they may be deleted meanwhile. With the lock held. */
+static int copy_file(const struct span_file *file, const struct span_filter *f, struct scanned_file *ret)
+{
+    uint64_t hash = f->of_trace ? span_trace_hash(f->trace_id) : 0;
+    const struct span_traces *t = &file->traces;
+
+    ret->file = *file;
+    if (file->fd >= 0) {
+        ret->file.fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+        if (ret->file.fd < 0)
+            return -errno;
+    }
+    if (!f->of_trace || t->partial)
+        return 0;
+    ret->blocks = mem_zalloc_array((size_t) t->n + 1, sizeof *ret->blocks);
+    if (!ret->blocks)
+        return 0; /* all of them */
+    for (uint32_t i = 0; i < t->n; i++)
+        if (span_trace_block_has(t->v[i], hash))
+            ret->blocks[ret->n_blocks++] = t->v[i]->at;
+    return 0;
+}
+
+/* Copies the list of files that may have spans of this time. */
+static int copy_files(struct span_index *x, const struct span_filter *f, char *dir, struct scanned_file **ret,
                       uint32_t *ret_n)
 {
     struct span_tenant *t;
@@ -122,36 +172,38 @@ static int copy_files(struct span_index *x, const struct span_filter *f, char *d
         r = *ret ? 0 : -ENOMEM;
     }
     for (uint32_t i = 0; r == 0 && t && i < t->files.n; i++) {
-        struct span_file file = t->files.v[i];
+        const struct span_file *file = &t->files.v[i];
 
-        if (file.first >= f->to || file.last < f->from)
+        if (file->first >= f->to || file->last < f->from)
             continue;
-        if (file.fd >= 0)
-            file.fd = fcntl(file.fd, F_DUPFD_CLOEXEC, 0);
-        if (file.fd < 0 && !dir[0])
-            r = -errno;
-        else
-            (*ret)[(*ret_n)++] = file;
+        r = copy_file(file, f, &(*ret)[*ret_n]);
+        if (r == 0)
+            ++*ret_n;
     }
     pthread_mutex_unlock(&x->lock);
     return r;
 }
 
-static int scan_one(struct span_index *x, const char *dir, const struct span_file *file, const struct span_filter *f,
+static int scan_one(struct span_index *x, const char *dir, const struct scanned_file *s, const struct span_filter *f,
                     span_fn fn, void *ctx)
 {
     struct span_reader reader;
-    int r = span_reader_open(&reader, dir, file);
+    int r;
 
-    if (r == 0)
-        r = scan_span_file(x, &reader, f, fn, ctx);
+    if (s->blocks && !s->n_blocks)
+        return 0;
+    r = span_reader_open(&reader, dir, &s->file);
+    if (r == 0 && s->blocks && !reader.shorter)
+        r = scan_some_blocks(x, &reader, s, f, fn, ctx);
+    else if (r == 0)
+        r = scan_all_blocks(x, &reader, f, fn, ctx);
     span_reader_done(&reader);
     return r == -ENOENT ? 0 : r; /* deleted by retention meanwhile */
 }
 
 int span_index_each(struct span_index *x, const struct span_filter *f, span_fn fn, void *ctx, struct err *e)
 {
-    struct span_file *files;
+    struct scanned_file *files;
     struct span_filter own = *f;
     char dir[SPAN_DIR_SIZE] = "";
     int64_t keep;
@@ -166,8 +218,10 @@ int span_index_each(struct span_index *x, const struct span_filter *f, span_fn f
     r = copy_files(x, &own, dir, &files, &n);
     for (uint32_t i = 0; r == 0 && i < n; i++)
         r = scan_one(x, dir, &files[i], &own, fn, ctx);
-    for (uint32_t i = 0; i < n; i++)
-        fd_close(files[i].fd);
+    for (uint32_t i = 0; i < n; i++) {
+        fd_close(files[i].file.fd);
+        mem_free(files[i].blocks);
+    }
     mem_free(files);
     if (r == -ECANCELED)
         return err_set(e, r, "cancelled");

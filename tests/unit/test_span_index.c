@@ -302,6 +302,80 @@ static int torture_append(void)
     return r;
 }
 
+enum { TRACE_BLOCKS = 200, SPANS_PER_BLOCK = 60, BLOCKS_OF_TRACE = 3 };
+
+/* The spans of trace n, found by its filter, and how many blocks were read for that. */
+static int count_trace(struct span_index *x, uint32_t n, uint64_t *ret_blocks)
+{
+    struct span_filter f = {.tenant = "traces", .of_trace = true, .trace_id = {1}};
+    struct span_index_stats before, after;
+    int found;
+
+    store_u32(f.trace_id + 1, n);
+    span_index_stats(x, &before);
+    found = count(x, f);
+    span_index_stats(x, &after);
+    *ret_blocks = after.blocks_read - before.blocks_read;
+    return found;
+}
+
+/* Every trace has a span in three blocks, as when three services send it; each is found, reading few blocks besides those. */
+static void check_traces(struct span_index *x, uint32_t without)
+{
+    uint32_t traces = TRACE_BLOCKS * SPANS_PER_BLOCK / BLOCKS_OF_TRACE;
+    uint64_t read = 0, n;
+
+    for (uint32_t i = 0; i < traces; i++) {
+        int found = count_trace(x, i + 1, &n);
+
+        if (found != (i == without ? 0 : BLOCKS_OF_TRACE))
+            tap_fail("trace %u has %d spans", i + 1, found);
+        read += n;
+    }
+    ok(read <= (uint64_t) traces * (BLOCKS_OF_TRACE + TRACE_BLOCKS / 25));
+    eq_int(count_trace(x, traces + 100, &n), 0);
+}
+
+static bool is_of_trace(void *ctx, const struct span_row *s)
+{
+    return memcmp(s->link.trace_id, ctx, 16) == 0;
+}
+
+static void test_traces(void)
+{
+    static uint8_t deleted[16] = {1};
+    const char *places[] = {NULL, dir};
+    struct span_delete d = {.to = INT64_MAX, .matches = is_of_trace, .ctx = deleted};
+    struct err e = {0};
+    uint64_t n;
+
+    store_u32(deleted + 1, 78);
+    for (int k = 0; k < 2; k++) {
+        struct span_index *x = open_index(places[k], 4 << 20, 0);
+
+        for (uint32_t b = 0; b < TRACE_BLOCKS; b++) {
+            struct made_span v[SPANS_PER_BLOCK];
+
+            for (uint32_t i = 0; i < SPANS_PER_BLOCK; i++) {
+                uint32_t at = b * SPANS_PER_BLOCK + i, third = TRACE_BLOCKS * SPANS_PER_BLOCK / BLOCKS_OF_TRACE;
+
+                v[i] = (struct made_span){at % third + 1, at + 1, 0, "GET /", wall, 5, 2, 0};
+            }
+            eq_int(append_spans(x, "traces", "1", v, SPANS_PER_BLOCK).status, SINK_OK);
+        }
+        check_traces(x, UINT32_MAX);
+        if (k == 1) { /* the filters are made again */
+            span_index_close(x);
+            x = open_index(places[k], 4 << 20, 0);
+            check_traces(x, UINT32_MAX);
+        }
+        eq_int(span_index_delete(x, "traces", &d, &n, &e), 0);
+        eq_int(n, BLOCKS_OF_TRACE);
+        check_traces(x, 77);
+        span_index_close(x);
+    }
+}
+
 int main(void)
 {
     snprintf(dir, sizeof dir, "/tmp/test_span_index.XXXXXX");
@@ -314,6 +388,7 @@ int main(void)
     tap_run(test_restart);
     tap_run(test_limits);
     tap_run(test_requests);
+    tap_run(test_traces);
     tap_torture(torture_append);
     {
         char command[128];
