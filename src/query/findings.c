@@ -3,6 +3,9 @@
  * query_findings() of findings.h. A rule's `match` says which frames are evidence; stacks that contain one count once,
  * by the outermost. `blame` says which frames of the stack are named as the cause: those that match themselves, or the
  * nearest caller that does not, which is the line of the program to look at.
+ *
+ * Functions of Python's libraries are compared with the name of their module as well, which is made from the file's path: "re.compile"
+ * for compile() of lib/python3.11/re/__init__.py.
  */
 #include "query/findings.h"
 
@@ -32,19 +35,19 @@ static const struct finding_rule {
      "gc_marks\\w*|gc_sweep\\w*|rb_gc_\\w+|GC_mark\\w*|mono_gc_\\w+|sgen_\\w+|WKS::gc_heap::.*|SVR::gc_heap::.*",
      BLAME_MATCH, 0.10, 0.25, "allocate less (see the alloc profile) or give the heap more room"},
     {"regexp_compile", "Regular expressions compiled while running", " cpu wall ",
-     "regexp\\.(Must)?Compile(POSIX)?|regexp/syntax\\.Parse|re\\.compile|_compile \\(re\\)|sre_compile\\.compile|"
-     "sre_compile:compile|re\\._compiler\\.compile|java\\.util\\.regex\\.Pattern\\.compile|re2::RE2::(Init|RE2).*|pcre2?_compile(_8)?|regcomp|"
+     "regexp\\.(Must)?Compile(POSIX)?|regexp/syntax\\.Parse|re\\._?compile|sre_compile\\.compile|"
+     "re\\._compiler\\.compile|regex\\.(_regex_core|regex)\\._?compile|java\\.util\\.regex\\.Pattern\\.compile|re2::RE2::(Init|RE2).*|pcre2?_compile(_8)?|regcomp|"
      "std::(__cxx11::)?basic_regex<.*>::(basic_regex|assign|_M_compile).*|regex::(builders::)?.*Regex(Builder)?::(new|build)|rb_reg_(new|regcomp).*",
      BLAME_CALLER, 0.01, 0.05, "compile the expression once and keep it"},
     {"lock_convoy", "Waiting for locks", " cpu wall offcpu lock ",
-     "runtime\\.(lock2|unlock2|semacquire1?|futex(sleep|wakeup)?)|sync\\.\\(\\*(RW)?Mutex\\)\\..*[lL]ock(Slow)?|"
+     "runtime\\.(lock2|unlock2|(un)?lock(WithRank)?|semacquire1?|futex(sleep|wakeup)?)|sync\\.\\(\\*(RW)?Mutex\\)\\..*[lL]ock(Slow)?|"
      "__lll_lock_wait(_private)?|__GI___lll_lock_wait|futex_wait(_\\w+)?|do_futex|__x64_sys_futex|"
      "native_queued_spin_lock_slowpath|_raw_spin_lock\\w*|osq_lock|rwsem_\\w*slowpath|mutex_spin_on_owner|__mutex_lock.*|"
      "ObjectMonitor::(enter|EnterI|TrySpin).*|Unsafe_Park|take_gil|PyEval_RestoreThread|parking_lot.*::lock_slow|"
      "pthread_mutex_lock|___pthread_mutex_lock|pthread_rwlock_\\w*lock|std::mutex::lock",
      BLAME_CALLER, 0.05, 0.20, "hold the lock for a shorter time, or split it"},
     {"malloc_churn", "Allocation and freeing", " cpu wall ",
-     "(__libc_|__GI___libc_|je_|tc_|mi_)?(malloc|calloc|realloc|free|memalign)|_int_(malloc|free|realloc)|malloc_consolidate|unlink_chunk.*|"
+     "(__libc_|__GI___libc_|je_|tc_|mi_)?(malloc|calloc|realloc|c?free|memalign)|_int_(malloc|free|realloc)|malloc_consolidate|unlink_chunk.*|"
      "operator (new|delete).*|runtime\\.(mallocgc\\w*|newobject|makeslice|growslice)|"
      "tcmalloc::.*|je_arena_.*|__rust_(alloc|dealloc|realloc)|_PyObject_(Malloc|Free|Realloc)|PyObject_(Malloc|Free)|SharedRuntime::.*allocate.*",
      BLAME_CALLER, 0.10, 0.25, "reuse buffers, or allocate in larger pieces"},
@@ -54,10 +57,10 @@ static const struct finding_rule {
      BLAME_CALLER, 0.03, 0.10, "reuse memory instead of returning it to the kernel, or use huge pages"},
     {"serialisation", "JSON and other serialisation", " cpu wall alloc ",
      "encoding/(json|xml|gob|csv)\\..*|encoding/json/.*|(github\\.com/(json-iterator/go|bytedance/sonic|goccy/go-json))\\..*|"
-     "google\\.golang\\.org/protobuf/.*|json\\.(loads|dumps|load|dump)|.*JSON(Decoder|Encoder).*|"
+     "google\\.golang\\.org/protobuf/.*|(simple|u|or)?json\\.(loads|dumps|load|dump|(encoder|decoder|scanner)\\..*)|.*JSON(Decoder|Encoder).*|"
      "com\\.fasterxml\\.jackson\\..*|com\\.google\\.gson\\..*|"
      "serde_json::.*|rapidjson::.*|nlohmann::.*json.*|simdjson::.*|JsonParse\\w*|JsonStringif\\w*|v8::internal::Json.*|"
-     "google::protobuf::.*|json_(encode|decode|parse|dump|loads|tokener)\\w*|cJSON_\\w+|yajl_\\w+|pickle\\.(loads|dumps|load|dump)|_pickle\\..*",
+     "google::protobuf::.*|json_(encode|decode|parse|dump|loads|tokener)\\w*|cJSON_\\w+|yajl_\\w+|pickle\\.(loads|dumps|load|dump)|_pickle\\..*|yaml\\..*",
      BLAME_CALLER, 0.10, 0.30, "encode less often, keep the encoded form, or use a faster format"},
 };
 
@@ -157,6 +160,43 @@ static int report(struct finding_look *x, struct findings *f)
     return f->arena.failed ? -ENOMEM : 0;
 }
 
+/* "json.encoder.JSONEncoder.encode", for a function of Python's library or of an installed package; else empty. */
+static struct str python_name(const struct frame *f, char *ret, size_t size)
+{
+    struct str path = f->file;
+    ptrdiff_t at = str_find(path, STR("/python3."));
+    int n;
+
+    if (at < 0 || !str_ends(path, STR(".py")))
+        return (struct str){0};
+    path = str_slice(path, (size_t) at + 9, path.n - 3);
+    str_cut(&path, '/'); /* the minor version */
+    if (str_starts(path, STR("site-packages/")) || str_starts(path, STR("dist-packages/")))
+        path = str_slice(path, 14, path.n);
+    if (str_ends(path, STR("/__init__")))
+        path = str_slice(path, 0, path.n - 9);
+    n = snprintf(ret, size, "%.*s.%.*s", STR_FMT(path), STR_FMT(f->function));
+    if (n < 0 || (size_t) n >= size)
+        return (struct str){0};
+    for (uint32_t i = 0; i < path.n; i++)
+        if (ret[i] == '/')
+            ret[i] = '.';
+    return (struct str){ret, (uint32_t) n};
+}
+
+static bool is_evidence(struct regex *re, const struct frame *f)
+{
+    char text[400];
+    struct str python;
+
+    if (!f->function.n)
+        return false;
+    if (regex_full(re, f->function))
+        return true;
+    python = python_name(f, text, sizeof text);
+    return python.n && regex_full(re, python);
+}
+
 static int run_rule(struct finding_look *x, struct findings *f, struct err *e)
 {
     const struct tree *t = x->tree;
@@ -167,7 +207,7 @@ static int run_rule(struct finding_look *x, struct findings *f, struct err *e)
     if (r < 0)
         return r;
     for (uint32_t i = 1; i < t->n_frames; i++)
-        any |= x->frames[i] = t->frames[i].function.n && regex_full(re, t->frames[i].function);
+        any |= x->frames[i] = is_evidence(re, &t->frames[i]);
     regex_free(re);
     if (!any)
         return 0;
@@ -223,7 +263,7 @@ int query_findings(struct store *s, struct query *q, struct findings *ret, struc
     sq.columns[0] = q->q.columns[q->is_diff];
     sq.n_columns = 1;
     sq.max_nodes = 0;
-    sq.by = BY_FUNCTION;
+    sq.by = BY_FILEFUNCTION;
     r = named_select(&(struct named_store){s, q->names, notes}, &sq, &t, e);
     if (r == 0) {
         ret->total = t->total[0][0];
