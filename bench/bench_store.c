@@ -230,6 +230,7 @@ static int cmp_double(const void *a, const void *b)
 }
 
 static int64_t last_total;
+static uint32_t last_series;
 static double last_cpu; /* ms, of the median query's neighbourhood: mean of nine */
 
 static double time_select(struct store *s, const struct store_query *q)
@@ -254,21 +255,21 @@ static double time_select(struct store *s, const struct store_query *q)
     return t[4];
 }
 
-static double time_series(struct store *s, const struct store_query *q)
+static double time_series(struct store *s, const struct store_query *q, const struct store_series_query *sq)
 {
     double t[9];
     int64_t cpu = clock_cpu();
 
     for (int i = 0; i < 9; i++) {
-        struct store_series_query sq = {.step = 15 * NS_PER_S};
         struct store_notes notes = {0};
         struct store_points p;
         struct err e = {0};
         int64_t a = clock_mono();
 
-        if (s->ops->series(s, q, &sq, &p, &notes, &e) < 0)
+        if (s->ops->series(s, q, sq, &p, &notes, &e) < 0)
             die("series", &e);
         t[i] = (double) (clock_mono() - a) / 1e6;
+        last_series = p.n_series;
         store_points_done(&p);
     }
     qsort(t, 9, sizeof *t, cmp_double);
@@ -332,7 +333,7 @@ static void report_queries(struct store *s, const char *service, int64_t from, i
     snprintf(what, sizeof what, "flame graph, one service, 1 h, %s", when);
     query(what, time_select(s, &k.q), "≤ 5 ms");
     snprintf(what, sizeof what, "series, one service, 1 h, step 15 s, %s", when);
-    query(what, time_series(s, &k.q), "≤ 3 ms");
+    query(what, time_series(s, &k.q, &(struct store_series_query){.step = 15 * NS_PER_S}), "≤ 3 ms");
     k.q.n_columns = 2;
     k.q.columns[1] = k.q.columns[0];
     k.q.columns[0].to = k.q.columns[1].from = a + (b - a) / 2;
@@ -688,7 +689,8 @@ static void run_agent(const char *dir, int processes, int minutes)
 
 /* --- a month of one service, 200 new series a day; and 20,000 pids --- */
 
-static struct batch *small_batch(const char *service, const char *host, int pid, int64_t time, int rows)
+static struct batch *small_batch(const char *service, const char *version, const char *host, int pid, int64_t time,
+                                 int rows)
 {
     struct builder *b;
     struct batch *out;
@@ -699,6 +701,8 @@ static struct batch *small_batch(const char *service, const char *host, int pid,
         exit(1);
     builder_resource(b);
     builder_resource_attr_str(b, STR("service.name"), str_from(service));
+    if (version)
+        builder_resource_attr_str(b, STR("service.version"), str_from(version));
     builder_resource_attr_str(b, STR("host.name"), str_from(host));
     builder_resource_attr(b, STR("process.pid"), &(struct value){.kind = VALUE_INT, .integer = pid});
     builder_scope(b, STR("t"), STR(""));
@@ -728,6 +732,33 @@ static struct batch *small_batch(const char *service, const char *host, int pid,
     return out;
 }
 
+/* What trends ask: rates over the whole time, from the sums in the directories of the segments. */
+static void report_month_series(struct store *s, int days)
+{
+    static const struct {
+        const char *name, *by, *function;
+        int64_t step;
+    } all[] = {{"by service.version, step 1 h", "service.version", NULL, 3600 * NS_PER_S},
+               {"by service.version, step 1 d", "service.version", NULL, 86400 * NS_PER_S},
+               {"by host.name (200 new ones a day), step 1 d", "host.name", NULL, 86400 * NS_PER_S},
+               {"of one function, step 1 h", NULL, "fn3", 3600 * NS_PER_S}};
+    struct ask k;
+
+    ask_init(&k, "cpu{service.name=\"shop\"}", T0, T0 + days * 86400 * NS_PER_S);
+    for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+        struct str by = str_from(all[i].by ? all[i].by : "");
+        struct store_series_query sq = {.step = all[i].step, .by = &by, .n_by = all[i].by != NULL};
+        char what[160];
+        double wall;
+
+        if (all[i].function)
+            sq.function = str_from(all[i].function);
+        wall = time_series(s, &k.q, &sq);
+        snprintf(what, sizeof what, "trend over %d days, %s (%u series)", days, all[i].name, last_series);
+        query(what, wall, "≤ 100 ms");
+    }
+}
+
 static void run_month(const char *dir, int days)
 {
     struct store *s = open_bench(dir);
@@ -736,12 +767,13 @@ static void run_month(const char *dir, int days)
     for (int d = 0; d < days; d++) {
         for (int i = 0; i < 200; i++)
             for (int part = 0; part < 4; part++) {
-                char host[32];
+                char host[32], version[32];
                 struct batch *b;
 
+                snprintf(version, sizeof version, "1.%d", d / 3);
                 snprintf(host, sizeof host, "pod-%d-%d", d, i);
                 fake_now = T0 + d * 86400 * NS_PER_S + part * 20000 * NS_PER_S;
-                b = small_batch("shop", host, i, fake_now + i * NS_PER_S, 60);
+                b = small_batch("shop", version, host, i, fake_now + i * NS_PER_S, 60);
                 append(s, b, 16);
                 batch_unref(b);
             }
@@ -754,6 +786,7 @@ static void run_month(const char *dir, int days)
         snprintf(what, sizeof what, "flame graph, %d days, one service, 200 new series a day", days);
         query(what, time_select(s, &k.q), "≤ 100 ms");
     }
+    report_month_series(s, days);
     report_open(&s, dir);
     store_close(s);
 }
@@ -769,7 +802,7 @@ static void run_pids(const char *dir, int n)
 
         snprintf(service, sizeof service, "tool-%d", i % 200);
         fake_now = T0 + (int64_t) i * (86400 * NS_PER_S / n);
-        b = small_batch(service, "host-1", i, fake_now, 5);
+        b = small_batch(service, NULL, "host-1", i, fake_now, 5);
         append(s, b, 16);
         batch_unref(b);
         if (i % 500 == 499)
