@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store in ClickHouse, with real servers: Debian's clickhouse-server (18.16), alone and as a cluster with ZooKeeper. All of
-it is slow but the first tests, which need no server."""
+"""The store in ClickHouse, with real servers: Debian's clickhouse-server (18.16), alone and as a cluster with ZooKeeper; and a current
+version, libchdb behind an HTTP server (chdb_peer.py). All of it is slow but the first tests, which need no server."""
 import json
 import os
 import re
@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+import chdb_peer
 import clickhouse_peer
 from wick_tools import BUILD, SHOP, WICK, Server, log_of, request, tokens_of, wait_for
 
@@ -32,11 +33,14 @@ def test_refuses_what_it_cannot_do(tmp_path):
     assert "role" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--role", "both")
 
 
-@pytest.fixture(scope="module")
-def single(tmp_path_factory):
-    if not clickhouse_peer.SERVER:
+@pytest.fixture(scope="module", params=["18.16", "current"])
+def single(request, tmp_path_factory):
+    if request.param == "18.16" and not clickhouse_peer.SERVER:
         pytest.skip("no clickhouse-server")
-    peer = clickhouse_peer.Single(tmp_path_factory.mktemp("clickhouse"))
+    if request.param == "current" and not chdb_peer.library():
+        pytest.skip("no libchdb")
+    kind = clickhouse_peer.Single if request.param == "18.16" else chdb_peer.Chdb
+    peer = kind(tmp_path_factory.mktemp("clickhouse"))
     yield peer
     peer.stop()
 
@@ -291,6 +295,36 @@ def test_migrate(single, database, tmp_path):
     assert wick(tmp_path, "store", "migrate", "--store", url).stdout == ""
     single.node.ask(f"INSERT INTO {database}.schema (version) VALUES (99)")
     assert "use a later one" in wick(tmp_path, "store", "migrate", "--store", url, code=1).stderr
+
+
+@slow
+def test_migrate_from_version_1(single, database, tmp_path):
+    """Version 1 had the IDs of trace and span in `samples`: its rows are answered, by trace too, after the migration."""
+    url, db = single.url(database), database
+    for statement in wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout.split(";\n"):
+        if f"{db}.samples " in statement:
+            statement = statement.replace("linked UInt8", "trace FixedString(16), span FixedString(8)").replace(" CODEC(ZSTD(1)), ts", ", ts")
+        if statement.strip():
+            single.node.ask(statement.replace("VALUES (2)", "VALUES (1)"))
+    refused = subprocess.run([WICK, "serve", "--store", url, "--http", "127.0.0.1:0"], capture_output=True, text=True, timeout=60,
+                             env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
+    assert refused.returncode != 0 and "wick store migrate" in refused.stderr
+    row = "'', 'old', 'cpu', 1700000000000000000, unhex('%s'), 1, 1, 0, 0, unhex('%s'), unhex('%s'), -9223372036854775808, 5"
+    for trace, span in (("00" * 16, "00" * 8), ("ab" * 16, "cd" * 8)):
+        single.node.ask(f"INSERT INTO {db}.samples (tenant, service, type, time, stack, series, meta, seq, attrs, trace, span, ts, value) "
+                        f"SELECT {row % ('11' * 16, trace, span)}")
+    dry = wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout
+    assert "ALTER TABLE" in dry and "CREATE" not in dry
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == dry
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == ""
+    assert single.node.ask(f"SELECT linked, value FROM {db}.samples ORDER BY linked FORMAT TSV") == "0\t5\n1\t5"
+    s = serve(tmp_path, "s", url)
+    try:
+        assert s.send(request(SHOP))[0] == 200
+        assert total(s) == 42
+        assert [x["value"] for x in s.json("/api/v1/spans?query=cpu")["spans"]] == [30]
+    finally:
+        s.stop()
 
 
 @slow

@@ -256,7 +256,7 @@ static void test_parcels(void)
     eq_int(keys.places.n, block.places.n);
     eq_int(keys.dedup.n, block.dedup.n);
     while ((more = click_parcel_next(&r, &table, &bytes)) > 0) {
-        ok(block.rows[table].n && bytes.n);
+        ok((table == CLICK_SAMPLES || table == CLICK_LINKS ? block.sample_rows.n : block.rows[table].n) && bytes.n);
         tables++;
     }
     eq_int(more, 0);
@@ -270,6 +270,93 @@ static void test_parcels(void)
     click_block_done(&block);
     click_block_done(&keys);
     tap_end("parcels");
+}
+
+struct ordered_row {
+    struct str tenant, service, type;
+    int64_t time;
+    struct str stack;
+};
+
+static int cmp_rows(const struct ordered_row *a, const struct ordered_row *b)
+{
+    int64_t hour = 3600ll * 1000000000;
+    int r = str_cmp(a->tenant, b->tenant);
+
+    r = r ? r : str_cmp(a->service, b->service);
+    r = r ? r : str_cmp(a->type, b->type);
+    r = r ? r : (a->time / hour > b->time / hour) - (a->time / hour < b->time / hour);
+    r = r ? r : memcmp(a->stack.p, b->stack.p, 16);
+    return r ? r : (a->time > b->time) - (a->time < b->time);
+}
+
+/* Reads the first five columns of a block of samples. */
+static uint64_t read_samples(struct str block, struct ordered_row *rows, uint64_t max)
+{
+    struct cursor in = cursor_of(block.p, block.n);
+    uint64_t n_columns = get_varint(&in), n = get_varint(&in);
+
+    if (n_columns < 5 || n > max)
+        return 0;
+    for (int c = 0; c < 5; c++) {
+        struct str name = get_bytes(&in), type = get_bytes(&in);
+
+        for (uint64_t i = 0; i < n; i++) {
+            if (str_is(type, "String"))
+                *(c == 0 ? &rows[i].tenant : c == 1 ? &rows[i].service : &rows[i].type) = get_bytes(&in);
+            else if (str_is(name, "time"))
+                rows[i].time = (int64_t) get_u64(&in);
+            else
+                rows[i].stack = (struct str){(const char *) get_raw(&in, 16), 16};
+        }
+    }
+    return in.bad ? 0 : n;
+}
+
+/* A block of samples is in the order of the table, so that the server need not sort it, and has every row. */
+static void test_order(void)
+{
+    enum { N = 5000 };
+    static struct ordered_row rows[N];
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct click_samples s;
+    uint64_t state = 7, sum = 0, found = 0;
+
+    click_samples_init(&s);
+    for (int round = 0; round < 2; round++) {
+        buf_reset(&out);
+        sum = found = 0;
+        for (int i = 0; i < N; i++) {
+            static const char *const names[] = {"", "b", "a", "service-10", "service-9"};
+            struct click_group g = {.tenant = str_from(names[i % 2]), .type = STR("cpu")};
+            struct click_sample row = {.linked = i % 3 == 0};
+
+            state = state * 6364136223846793005ull + 1442695040888963407ull;
+            g.service = str_from(names[state >> 60 & 3 ? 3 + i % 2 : 2]);
+            row.time = (int64_t) (state >> 20 & 0xffffff) * 1000000000;
+            row.stack = (struct id128){(state >> 52) * 0x9e3779b97f4a7c15ull, state >> 52}; /* spread, as hashes are */
+            row.link.trace_id[0] = (uint8_t) (state >> 33);
+            sum += (uint64_t) row.time;
+            eq_int(click_samples_group(&s, &g, row.time, &row.group), 0);
+            eq_int(click_samples_add(&s, &row), 0);
+        }
+        eq_int(click_samples_encode(&s, CLICK_SAMPLES, &out), 1);
+        eq_int(read_samples(buf_str(&out), rows, N), N);
+        for (int i = 0; i < N; i++) {
+            found += (uint64_t) rows[i].time;
+            if (i && cmp_rows(&rows[i - 1], &rows[i]) > 0)
+                tap_fail("row %d is before its predecessor", i);
+        }
+        ok(found == sum);
+        buf_reset(&out);
+        eq_int(click_samples_encode(&s, CLICK_LINKS, &out), 1);
+        eq_int(read_samples(buf_str(&out), rows, N), (N + 2) / 3);
+        click_samples_reset(&s);
+        buf_reset(&out);
+        eq_int(click_samples_encode(&s, CLICK_SAMPLES, &out), 0);
+    }
+    click_samples_done(&s);
+    tap_end("order of samples");
 }
 
 static int append_one(struct store *s, int64_t time, struct ack_result *ret)
@@ -342,6 +429,7 @@ int main(void)
     test_damaged_answers();
     test_nobody_there();
     test_parcels();
+    test_order();
     test_spool();
     if (!url)
         return tap_done();

@@ -31,6 +31,7 @@ void click_block_init(struct click_block *b, const struct store_config *c, const
     *b = (struct click_block){.limits = limits, .timestamps = c->timestamps};
     for (int i = 0; i < CLICK_TABLES; i++)
         click_rows_init(&b->rows[i], i);
+    click_samples_init(&b->sample_rows);
     dedup_init(&b->dedup, c->dedup_max ? c->dedup_max : 1000000, c->dedup_window ? c->dedup_window : 86400 * NS_PER_S);
     dedup_init(&b->places, PLACES_MAX, 8 * CLICK_DAY_NS);
     b->keep_keys = c->spool != NULL;
@@ -47,6 +48,7 @@ void click_block_done(struct click_block *b)
 {
     for (int i = 0; i < CLICK_TABLES; i++)
         click_rows_done(&b->rows[i]);
+    click_samples_done(&b->sample_rows);
     click_block_forget(b);
     dedup_done(&b->dedup);
     dedup_done(&b->places);
@@ -61,6 +63,7 @@ void click_block_reset(struct click_block *b)
 {
     for (int i = 0; i < CLICK_TABLES; i++)
         click_rows_reset(&b->rows[i]);
+    click_samples_reset(&b->sample_rows);
     b->profiles = b->samples = b->duplicates = 0;
     b->n_keys = 0;
 }
@@ -328,6 +331,7 @@ struct item_rows {
     struct str service;
     uint64_t series, meta;
     uint16_t seq;
+    uint32_t group;
     int64_t value;
     uint32_t n;
 };
@@ -339,34 +343,24 @@ struct value_row {
     int64_t ts, value;
 };
 
-static void put_sample_row(struct item_rows *x, enum click_table t, const struct value_row *v)
+static int put_value(struct item_rows *x, const struct value_row *v)
 {
-    struct click_rows *r = &x->a->k->rows[t];
-    const struct link *link = &x->a->b->dict.links[v->sample->link];
+    struct click_sample row = {.stack = v->stack,
+                               .time = x->profile->time_ns,
+                               .ts = v->ts,
+                               .value = v->value,
+                               .series = x->series,
+                               .meta = x->meta,
+                               .attrs = v->attrs,
+                               .group = x->group,
+                               .seq = x->seq,
+                               .linked = v->sample->link != 0};
 
-    click_put_str(r, str_from(x->a->tenant));
-    click_put_str(r, x->service);
-    click_put_str(r, x->it->type.name);
-    click_put_u64(r, (uint64_t) x->profile->time_ns);
-    click_put_id(r, v->stack);
-    click_put_u64(r, x->series);
-    click_put_u64(r, x->meta);
-    click_put_u16(r, x->seq);
-    click_put_u64(r, v->attrs);
-    click_put_raw(r, link->trace_id, 16);
-    click_put_raw(r, link->span_id, 8);
-    click_put_u64(r, (uint64_t) v->ts);
-    click_put_u64(r, (uint64_t) v->value);
-    click_end_row(r);
-}
-
-static void put_value(struct item_rows *x, const struct value_row *v)
-{
-    put_sample_row(x, CLICK_SAMPLES, v);
-    if (v->sample->link)
-        put_sample_row(x, CLICK_LINKS, v);
+    if (row.linked)
+        row.link = x->a->b->dict.links[v->sample->link];
     x->value = wrap_add(x->value, v->value);
     x->n++;
+    return click_samples_add(&x->a->k->sample_rows, &row);
 }
 
 static int64_t cut_ts(uint64_t ts, int64_t start, enum store_timestamps how)
@@ -391,16 +385,14 @@ static int put_sample(struct item_rows *x, uint32_t index)
         return r;
     if (!s->timestamps.n || a->k->timestamps == TIMESTAMPS_OFF) {
         v.value = intake_value(a->b, x->it, index);
-        if (v.value)
-            put_value(x, &v);
-        return 0;
+        return v.value ? put_value(x, &v) : 0;
     }
-    for (uint32_t i = 0; i < s->timestamps.n; i++) {
+    for (uint32_t i = 0; r >= 0 && i < s->timestamps.n; i++) {
         v.ts = cut_ts(a->b->timestamps[s->timestamps.off + i], x->profile->time_ns, a->k->timestamps);
         v.value = intake_scale(s->values.n ? a->b->values[s->values.off + i] : 1, x->it->scale);
-        put_value(x, &v);
+        r = put_value(x, &v);
     }
-    return 0;
+    return r;
 }
 
 struct id128 click_place_key(const char *tenant, struct str type, uint64_t series, uint64_t meta, int64_t time,
@@ -474,6 +466,10 @@ static int put_item(struct click_adding *a, const struct intake_profile *p, cons
         r = put_meta(a, it, &x.meta);
     if (r >= 0)
         r = find_seq(&x, &x.seq);
+    if (r >= 0)
+        r = click_samples_group(&a->k->sample_rows,
+                                &(struct click_group){str_from(a->tenant), x.service, it->type.name, 0}, p->time_ns,
+                                &x.group);
     for (uint32_t i = 0; r >= 0 && i < prof->samples.n; i++)
         r = put_sample(&x, prof->samples.off + i);
     if (r < 0)

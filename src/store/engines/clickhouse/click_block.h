@@ -11,6 +11,7 @@
 #include "base/map.h"
 #include "store/cumulative.h"
 #include "store/dedup.h"
+#include "store/engines/clickhouse/click_samples.h"
 #include "store/engines/clickhouse/click_tables.h"
 #include "store/intake.h"
 #include "store/store.h"
@@ -24,7 +25,8 @@ struct click_known {
 };
 
 struct click_block {
-    struct click_rows rows[CLICK_TABLES];
+    struct click_rows rows[CLICK_TABLES]; /* of samples and links: none */
+    struct click_samples sample_rows;
     struct click_known known;
     uint32_t week; /* of `known` */
     struct dedup dedup;

@@ -275,14 +275,14 @@ void click_load_note(const struct click_load *l, struct store_notes *notes)
 struct row_list {
     struct click_row *v;
     size_t cap, n;
-    struct buf answers[2]; /* that strings point into */
+    struct buf answers[3]; /* that strings point into */
 };
 
 static void row_list_done(struct row_list *v)
 {
     mem_free(v->v);
-    buf_done(&v->answers[0]);
-    buf_done(&v->answers[1]);
+    for (size_t i = 0; i < ARRAY_SIZE(v->answers); i++)
+        buf_done(&v->answers[i]);
 }
 
 static int read_rows(struct row_list *v, const struct buf *answer, const struct click_want *want, bool typed,
@@ -336,29 +336,58 @@ static int ask_profiles(struct click_load *l, uint32_t i, const struct click_wan
     return r < 0 ? r : read_rows(v, &v->answers[0], want, typed, true, e);
 }
 
-static int ask_samples(struct click_load *l, uint32_t i, const struct click_want *want, const struct buf *more,
-                       struct row_list *v, struct err *e)
+/* Which rows of samples are asked for, and where. */
+struct sample_rows {
+    const char *table;
+    const char *unlinked; /* a condition, or "" */
+    const struct buf *more;
+    struct click_want want;
+    struct buf *answer;
+};
+
+static int ask_rows(struct click_load *l, uint32_t i, const struct sample_rows *x, struct row_list *v, struct err *e)
 {
     _cleanup_(buf_done) struct buf sql = BUF_INIT, group = BUF_INIT;
     bool typed = !l->columns[i].match.any_type;
     int r;
 
     buf_puts(&sql, "SELECT ");
-    click_put_sample_columns(&sql, want, typed, &l->q->columns[i]);
-    buf_printf(&sql, "sum(value), count() FROM %s", is_linked(l->q, i) ? "links" : "samples");
+    click_put_sample_columns(&sql, &x->want, typed, &l->q->columns[i]);
+    buf_printf(&sql, "sum(value), count() FROM %s", x->table);
     click_put_where(&sql, l, i);
+    buf_puts(&sql, x->unlinked);
     put_links(&sql, l->q);
     put_taken(&sql, &l->q->columns[i]);
-    buf_put_buf(&sql, more);
-    click_put_sample_columns(&group, want, typed, NULL);
+    buf_put_buf(&sql, x->more);
+    click_put_sample_columns(&group, &x->want, typed, NULL);
     cut_comma(&group);
     if (group.n) {
         buf_puts(&sql, " GROUP BY ");
         buf_put_buf(&sql, &group);
     }
     buf_puts(&sql, " FORMAT RowBinary");
-    r = ask(l, &sql, &v->answers[1], e);
-    return r < 0 ? r : read_rows(v, &v->answers[1], want, typed, false, e);
+    r = ask(l, &sql, x->answer, e);
+    return r < 0 ? r : read_rows(v, x->answer, &x->want, typed, false, e);
+}
+
+/* The IDs of spans are in `links` only: where they are wanted, the samples without a span come from `samples` and the others from `links`. */
+static int ask_samples(struct click_load *l, uint32_t i, const struct click_want *want, const struct buf *more,
+                       struct row_list *v, struct err *e)
+{
+    bool linked = is_linked(l->q, i);
+    struct sample_rows x = {linked ? "links" : "samples", "", more, *want, &v->answers[1]};
+    int r;
+
+    if (!linked && want->link) {
+        x.unlinked = " AND linked = 0";
+        x.want.link = false;
+    }
+    r = ask_rows(l, i, &x, v, e);
+    if (r == 0 && !linked && want->link) {
+        x = (struct sample_rows){"links", "", more, *want, &v->answers[2]};
+        r = ask_rows(l, i, &x, v, e);
+    }
+    return r;
 }
 
 /* --- dictionary entries of the rows --- */

@@ -7,6 +7,19 @@
 
 #include "base/bytes.h"
 
+/* Appends the block of a table: 1, 0 if it has no rows, or a negative errno. */
+static int encode_table(const struct click_block *b, enum click_table t, struct buf *out)
+{
+    int r;
+
+    if (t == CLICK_SAMPLES || t == CLICK_LINKS)
+        return click_samples_encode(&b->sample_rows, t, out);
+    if (!b->rows[t].n)
+        return 0;
+    r = click_rows_encode(&b->rows[t], out);
+    return r < 0 ? r : 1;
+}
+
 int click_parcel_encode(const struct click_block *b, struct buf *out)
 {
     int r = 0;
@@ -19,21 +32,20 @@ int click_parcel_encode(const struct click_block *b, struct buf *out)
         put_u64(out, b->keys[i].key.lo);
         put_u64(out, (uint64_t) b->keys[i].time);
     }
-    for (int t = 0; r == 0 && t < CLICK_TABLES; t++) {
-        size_t at;
+    for (int t = 0; r >= 0 && t < CLICK_TABLES; t++) {
+        size_t at = out->n;
+        uint64_t n;
 
-        if (!b->rows[t].n)
-            continue;
         buf_putc(out, (char) t);
-        at = out->n;
         put_u64(out, 0);
-        r = click_rows_encode(&b->rows[t], out);
-        if (r == 0 && !buf_error(out)) {
-            uint64_t n = out->n - at - 8;
-
-            store_u32((unsigned char *) out->p + at, (uint32_t) n);
-            store_u32((unsigned char *) out->p + at + 4, (uint32_t) (n >> 32));
-        }
+        r = encode_table(b, (enum click_table) t, out);
+        if (r < 0 || buf_error(out))
+            break;
+        n = out->n - at - 9;
+        if (r == 0)
+            out->n = at;
+        else
+            store_u64((unsigned char *) out->p + at + 1, n);
     }
     return r < 0 ? r : buf_error(out);
 }

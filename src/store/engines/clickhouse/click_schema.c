@@ -137,6 +137,24 @@ static int plan_version(struct schema_plan *p)
     return report(p);
 }
 
+/* Rows that are there keep their columns, of which `linked` is computed when it is read. */
+static int plan_linked(struct schema_plan *p)
+{
+    for (int local = *p->u->cluster != 0; local >= 0; local--) {
+        int r;
+
+        buf_printf(&p->sql, "ALTER TABLE %s.samples%s", p->u->database, local ? "_local" : "");
+        put_on_cluster(p);
+        buf_puts(&p->sql,
+                 " ADD COLUMN linked UInt8 DEFAULT hex(trace) != '00000000000000000000000000000000' AFTER attrs");
+        r = report(p);
+        if (r < 0)
+            return r;
+    }
+    buf_printf(&p->sql, "INSERT INTO %s.schema (version) VALUES (2)", p->u->database);
+    return report(p);
+}
+
 int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from, click_statement_fn fn, void *ctx,
                       struct err *e)
 {
@@ -148,6 +166,11 @@ int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from,
                        u->database, from, CLICK_SCHEMA_VERSION);
     if (from == CLICK_SCHEMA_VERSION)
         return 0;
+    if (from) {
+        r = plan_linked(&p);
+        buf_done(&p.sql);
+        return r;
+    }
     buf_printf(&p.sql, "CREATE DATABASE IF NOT EXISTS %s", u->database);
     put_on_cluster(&p);
     r = report(&p);

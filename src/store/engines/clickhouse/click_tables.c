@@ -9,15 +9,16 @@
 #define PACKED(type) type " CODEC(ZSTD(1))"
 #define RISING(type) type " CODEC(Delta, ZSTD(1))"
 
-#define SAMPLE_COLUMNS                                                                                                 \
-    {"tenant", "String", LOW}, {"service", "String", LOW}, {"type", "String", LOW},                                    \
-        {"time", "Int64", RISING("Int64")}, {"stack", "FixedString(16)", PACKED("FixedString(16)")},                   \
-        {"series", "UInt64", PACKED("UInt64")}, {"meta", "UInt64", PACKED("UInt64")},                                  \
-        {"seq", "UInt16", PACKED("UInt16")}, {"attrs", "UInt64", PACKED("UInt64")},                                    \
-        {"trace", "FixedString(16)", PACKED("FixedString(16)")}, {"span", "FixedString(8)", PACKED("FixedString(8)")}, \
-        {"ts", "Int64", PACKED("Int64")}, {"value", "Int64", PACKED("Int64")},                                         \
-    {                                                                                                                  \
-        0                                                                                                              \
+/* "linked": the sample belongs to a span; `links` says to which. Trace and span IDs are random: in `samples`, they would need more bytes than
+ * everything else. */
+#define SAMPLE_COLUMNS(...)                                                                          \
+    {"tenant", "String", LOW}, {"service", "String", LOW}, {"type", "String", LOW},                  \
+        {"time", "Int64", RISING("Int64")}, {"stack", "FixedString(16)", PACKED("FixedString(16)")}, \
+        {"series", "UInt64", PACKED("UInt64")}, {"meta", "UInt64", PACKED("UInt64")},                \
+        {"seq", "UInt16", PACKED("UInt16")}, {"attrs", "UInt64", PACKED("UInt64")}, __VA_ARGS__,     \
+        {"ts", "Int64", PACKED("Int64")}, {"value", "Int64", PACKED("Int64")},                       \
+    {                                                                                                \
+        0                                                                                            \
     }
 
 const struct click_table_def click_tables[CLICK_TABLES] = {
@@ -84,14 +85,15 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                      .order = "tenant, id",
                      .shard = "cityHash64(tenant, id)"},
     [CLICK_SAMPLES] = {.name = "samples",
-                       .columns = {SAMPLE_COLUMNS},
+                       .columns = {SAMPLE_COLUMNS({"linked", "UInt8", PACKED("UInt8")})},
                        .engine = "MergeTree",
                        .arguments = "",
                        .partition = DAY,
                        .order = "tenant, service, type, intDiv(time, 3600000000000), stack, time",
                        .shard = "cityHash64(tenant, service)"},
     [CLICK_LINKS] = {.name = "links",
-                     .columns = {SAMPLE_COLUMNS},
+                     .columns = {SAMPLE_COLUMNS({"trace", "FixedString(16)", PACKED("FixedString(16)")},
+                                                {"span", "FixedString(8)", PACKED("FixedString(8)")})},
                      .engine = "MergeTree",
                      .arguments = "",
                      .partition = DAY,

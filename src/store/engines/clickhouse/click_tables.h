@@ -3,7 +3,7 @@
  * The tables, and blocks of rows for them in ClickHouse's Native format.
  *
  *   samples    one row per sample and timestamp: what trees and series are computed from
- *   links      the rows of samples that are linked to a span, once more, in the order of traces
+ *   links      the rows of samples that are linked to a span, once more, with the IDs of trace and span and in their order
  *   profiles   one row per profile and type
  *   series     labels of a series
  *   stacks     locations of a stack, leaf first
