@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # The store in ClickHouse: ingest, size and queries, beside what the server needs for the same SQL
 #
-# Starts Debian's clickhouse-server (18.16, zstd for all columns) on loopback, on the same machine as wick. Its sizes are not those of
-# a current server, which has codecs for single columns. WICK_BENCH_SCALE=0.1 makes it a tenth as large.
+# Starts Debian's clickhouse-server (18.16, zstd for all columns) on loopback, on the same machine as wick; or, with
+# WICK_BENCH_ENGINE=current, libchdb behind an HTTP server (tests/integration/chdb_peer.py), whose sizes are those of a current server, and
+# whose rate of ingest is not. WICK_BENCH_SCALE=0.1 makes it a tenth as large; WICK_BENCH_WHAT=agent has the samples of an agent, with times.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
 scale=${WICK_BENCH_SCALE:-1}
-if ! command -v clickhouse-server >/dev/null; then
+program=clickhouse_peer.py
+if [ "${WICK_BENCH_ENGINE:-}" = current ]; then
+    program=chdb_peer.py
+elif ! command -v clickhouse-server >/dev/null; then
     echo "bench_clickhouse: no clickhouse-server (tools/deps all installs it)" >&2
     exit 0
 fi
-ninja -C "$BUILD" bench/bench_store >/dev/null
+[ -n "${WICK_BENCH_BUILT:-}" ] || ninja -C "$BUILD" bench/bench_store >/dev/null
 tmp=$(mktemp -d)
-python3 tests/integration/clickhouse_peer.py "$tmp/peer" >"$tmp/url" &
+python3 "tests/integration/$program" "$tmp/peer" >"$tmp/url" &
 peer=$!
 trap 'kill $peer; wait $peer 2>/dev/null || true; rm -rf "$tmp"' EXIT
 for _ in $(seq 600); do [ -s "$tmp/url" ] && break; sleep 0.1; done
@@ -28,8 +32,14 @@ echo
 echo "| what | measured | bar |"
 echo "|---|---|---|"
 services=${WICK_BENCH_SERVICES:-50}
-echo "| **$services services x $windows windows x 1000 rows** | | |"
-"$BUILD/bench/bench_store" synthetic "$url" "$services" "$windows" 1000
+export WICK_BENCH_TOGETHER=${WICK_BENCH_TOGETHER:-1000} # requests on their way at once, as from as many senders
+if [ "${WICK_BENCH_WHAT:-}" = agent ]; then
+    echo "| **agent: 300 processes, $windows minutes, 8 CPUs** | | |"
+    "$BUILD/bench/bench_store" agent "$url" 300 "$windows"
+else
+    echo "| **$services services x $windows windows x 1000 rows** | | |"
+    "$BUILD/bench/bench_store" synthetic "$url" "$services" "$windows" 1000
+fi
 for t in samples links profiles stacks locations series metas attrs; do ask "OPTIMIZE TABLE wick.$t FINAL" >/dev/null || true; done
 rows=$(ask "SELECT count() FROM wick.samples")
 ask "SELECT concat('| ', table, ', after merging | ', toString(round(sum(bytes) / $rows, 2)), ' B per sample | |') FROM system.parts
