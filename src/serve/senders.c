@@ -138,16 +138,22 @@ static struct listed_sender *sender_new(uint64_t hash, const char *tenant, const
     return x;
 }
 
-/* Removes the sender that has been silent for the longest. */
+static int latest_first(const void *a, const void *b)
+{
+    const struct listed_sender *x = *(struct listed_sender *const *) a, *y = *(struct listed_sender *const *) b;
+
+    return (x->last_ns < y->last_ns) - (x->last_ns > y->last_ns);
+}
+
+/* Removes the senders that have been silent for the longest, an eighth of all: one at a time, each new sender of a large fleet would cost as much
+ * as the whole table. */
 static void make_room(struct senders *s)
 {
-    size_t oldest = 0;
+    size_t keep = s->n - s->n / 8 - 1;
 
-    for (size_t i = 1; i < s->n; i++)
-        if (s->v[i]->last_ns < s->v[oldest]->last_ns)
-            oldest = i;
-    sender_free(s->v[oldest]);
-    s->v[oldest] = s->v[--s->n];
+    qsort(s->v, s->n, sizeof(struct listed_sender *), latest_first);
+    while (s->n > keep)
+        sender_free(s->v[--s->n]);
     map_reset(&s->map);
     for (size_t i = 0; i < s->n; i++)
         map_insert(&s->map, s->v[i]->hash, (uint32_t) i); /* cannot fail: it held more before */

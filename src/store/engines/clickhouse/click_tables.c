@@ -35,6 +35,8 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                       .partition = "week",
                       .order = "tenant, id",
                       .shard = "cityHash64(tenant, id)"},
+    /* Ordered from the root on, so that neighbours begin alike: their random bytes are stored once. IDs are looked up by the thousand, for which
+     * an order by ID would not help. */
     [CLICK_STACKS] = {.name = "stacks",
                       .columns = {{"tenant", "String", NULL},
                                   {"week", "UInt32", NULL},
@@ -44,7 +46,7 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                       .engine = "ReplacingMergeTree",
                       .arguments = "",
                       .partition = "week",
-                      .order = "tenant, id",
+                      .order = "tenant, arrayReverse(locations)",
                       .shard = "cityHash64(tenant, id)"},
     [CLICK_LOCATIONS] = {.name = "locations",
                          .columns = {{"tenant", "String", NULL},
