@@ -17,7 +17,8 @@ from pathlib import Path
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as pb
 
 ROOT = Path(__file__).resolve().parent.parent
-MINUTES, HOURS, SERVICES = (int(x) for x in (sys.argv[1:] + ["5", "26", "50"][len(sys.argv) - 1:]))
+ARGS = sys.argv[1:] if __name__ == "__main__" else []
+MINUTES, HOURS, SERVICES = (int(x) for x in ARGS + ["5", "26", "50"][len(ARGS):])
 STACKS, FUNCTIONS, DEPTH = 200, 800, 12
 
 
@@ -135,4 +136,5 @@ def main():
             server.wait()
 
 
-main()
+if __name__ == "__main__":
+    main()

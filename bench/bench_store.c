@@ -143,11 +143,93 @@ static double cpu_of_store(void)
     return (double) (clock_cpu() - cpu_base - (thread_cpu() - main_base) + main_in_store) / 1e9;
 }
 
+/* --- an engine that is a client of a server: requests are sent as they are made, some of them on their way at any time --- */
+
+struct streamed {
+    struct ack ack;
+    struct batch *batch;
+    struct streamed *next;
+};
+static struct streamed *refused; /* to be sent again */
+static int in_air;
+static int64_t stream_began;
+
+static void stream_landed(struct ack *a, const struct ack_result *r)
+{
+    struct streamed *f = container_of(a, struct streamed, ack);
+
+    if (r->status != SINK_OK && !sink_status_retryable(r)) {
+        fprintf(stderr, "append: %s\n", r->message);
+        exit(1);
+    }
+    pthread_mutex_lock(&flight_lock);
+    if (r->status != SINK_OK) {
+        f->next = refused;
+        refused = f;
+    } else {
+        batch_unref(f->batch);
+        mem_free(f);
+        in_air--;
+    }
+    pthread_cond_signal(&flight_cond);
+    pthread_mutex_unlock(&flight_lock);
+}
+
+static void stream_send(struct store *s, struct streamed *f)
+{
+    int64_t t = thread_cpu();
+
+    f->ack.done = stream_landed;
+    store_append(s, f->batch, &(struct sink_context){.tenant = "", .received_ns = fake_now}, &f->ack);
+    main_in_store += thread_cpu() - t;
+}
+
+/* Waits until at most `left` are on their way. */
+static void stream_wait(struct store *s, int left)
+{
+    pthread_mutex_lock(&flight_lock);
+    while (in_air > left) {
+        struct streamed *f = refused;
+
+        if (!f) {
+            pthread_cond_wait(&flight_cond, &flight_lock);
+            continue;
+        }
+        refused = f->next;
+        pthread_mutex_unlock(&flight_lock);
+        usleep(1000);
+        stream_send(s, f);
+        pthread_mutex_lock(&flight_lock);
+    }
+    pthread_mutex_unlock(&flight_lock);
+}
+
+static void stream_append(struct store *s, struct batch *b, int most)
+{
+    struct streamed *f = mem_zalloc(sizeof *f);
+
+    if (!f)
+        exit(1);
+    if (!stream_began)
+        stream_began = clock_mono();
+    f->batch = batch_ref(b);
+    stream_wait(s, most - 1);
+    pthread_mutex_lock(&flight_lock);
+    in_air++;
+    pthread_mutex_unlock(&flight_lock);
+    stream_send(s, f);
+}
+
 /* Sends what was collected and waits until all of it is on disk. */
 static void send_all(struct store *s)
 {
     int64_t t = thread_cpu(), wall = clock_mono();
 
+    if (stream_began) {
+        stream_wait(s, 0);
+        wall_in_store += clock_mono() - stream_began;
+        stream_began = 0;
+    }
     while (n_flights) {
         int n = n_flights, left = 0;
 
@@ -180,9 +262,13 @@ static void append(struct store *s, struct batch *b, int together)
 {
     const char *many = getenv("WICK_BENCH_TOGETHER"); /* as from that many senders */
 
-    flights[n_flights++].batch = batch_ref(b);
     for (uint32_t i = 0; i < b->n_samples; i++)
         n_samples += b->samples[i].timestamps.n ? b->samples[i].timestamps.n : 1;
+    if (!s->ops->in_dir) {
+        stream_append(s, b, many ? MAX(atoi(many), 1) : together);
+        return;
+    }
+    flights[n_flights++].batch = batch_ref(b);
     if (n_flights >= MIN(many ? MAX(atoi(many), 1) : MIN(together, 64), (int) FLIGHT_MAX))
         send_all(s);
 }

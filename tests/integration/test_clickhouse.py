@@ -217,6 +217,8 @@ def test_refuses_while_clickhouse_is_away(tmp_path_factory, tmp_path):
 class Load(threading.Thread):
     """Sends one profile after the other until it is stopped, each until it is accepted."""
 
+    VALUE = 200  # of one profile
+
     def __init__(self, server, service):
         super().__init__()
         self.server, self.service = server, service
@@ -227,15 +229,15 @@ class Load(threading.Thread):
         n = 0
         while not self.ended.is_set():
             n += 1
-            r = request([(f"main;f{n % 50}", 1, n % 7 == 0), ("main;idle", 2, False)], service=self.service,
-                        start=time.time_ns() - 5_000_000_000)
+            r = request([(f"main;f{n % 50};g{k}", 1, k % 7 == 0) for k in range(Load.VALUE - 2)] + [("main;idle", 2, False)],
+                        service=self.service, start=time.time_ns() - 5_000_000_000)
             while True:
                 try:
                     status = self.server.send(r)[0]
                 except OSError:
                     status = 0
                 if status == 200:
-                    self.accepted += 3
+                    self.accepted += Load.VALUE
                     break
                 self.refused += 1
                 if self.ended.wait(0.2):
@@ -244,8 +246,8 @@ class Load(threading.Thread):
 
 @slow
 def test_cluster_loses_a_replica(tmp_path):
-    """2 shards x 2 replicas under load: a replica is killed and started again. Everything that was acknowledged is there, once, on
-    both replicas."""
+    """2 shards x 2 replicas under load: replicas of both shards are killed and started again. Everything that was acknowledged is there,
+    once, on both replicas."""
     if not clickhouse_peer.SERVER:
         pytest.skip("no clickhouse-server")
     peer = clickhouse_peer.Cluster(tmp_path / "cluster")
@@ -254,12 +256,14 @@ def test_cluster_loses_a_replica(tmp_path):
     try:
         for x in loads:
             x.start()
-        wait_for(lambda: all(x.accepted > 9 for x in loads), why="load")
-        peer.nodes[1].stop(signal.SIGKILL)
-        time.sleep(3)
-        peer.nodes[1].start()
+        for node in (peer.nodes[1], peer.nodes[2], peer.nodes[1]):
+            before = [x.accepted for x in loads]
+            wait_for(lambda: all(x.accepted > b + 10 * Load.VALUE for x, b in zip(loads, before)), 120, why="load")  # noqa: B023
+            node.stop(signal.SIGKILL)
+            time.sleep(3)
+            node.start()
         before = [x.accepted for x in loads]
-        wait_for(lambda: all(x.accepted > b + 9 for x, b in zip(loads, before)), 120, why="load after the restart")
+        wait_for(lambda: all(x.accepted > b + 10 * Load.VALUE for x, b in zip(loads, before)), 120, why="load after the restarts")
         for x in loads:
             x.ended.set()
         for x in loads:
@@ -267,7 +271,7 @@ def test_cluster_loses_a_replica(tmp_path):
         print("accepted", [x.accepted for x in loads], "refused", [x.refused for x in loads])
         for x in loads:
             # the last request may have been stored without having been acknowledged
-            assert total(s, f"cpu{{service.name=%22{x.service}%22}}") - x.accepted in (0, 3)
+            assert total(s, f"cpu{{service.name=%22{x.service}%22}}") - x.accepted in (0, Load.VALUE)
         for a, b in ((0, 1), (2, 3)):
             sql = "SELECT count(), sum(value) FROM wick.samples_local"
             wait_for(lambda: peer.nodes[a].ask(sql) == peer.nodes[b].ask(sql), why="replicas are equal")

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Cold storage (docs/scale.md): the flame graph of one service over a day whose segments are in an object store (MinIO on loopback), read for
+the first time after a start: time, round trips and bytes.
+
+    bench/bench_cold.py [SERVICES [STACKS]]
+
+A day has a profile of every service each five minutes, of 300 of its stacks."""
+import os
+import random
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+os.environ.setdefault("WICK", str(ROOT / "build/src/cli/wick"))
+sys.path.insert(0, str(ROOT / "tests/integration"))
+import minio_peer  # noqa: E402
+from wick_tools import Server, free_port, request, token_of, wait_for  # noqa: E402
+
+DAY = 86400 * 10**9
+
+
+def metric(s, name):
+    for line in s.get("/metrics", s.root)[1].decode().splitlines():
+        if line.startswith(name + " "):
+            return float(line.split()[1])
+    return 0
+
+
+def main():
+    services, n_stacks = (int(x) for x in (sys.argv[1:] + ["10", "2000"][len(sys.argv) - 1:]))
+    rnd = random.Random(1)
+    stacks = [";".join(["main"] + [f"f{rnd.randrange(400)}" for _ in range(rnd.randrange(8, 25))]) for _ in range(n_stacks)]
+    midnight = time.time_ns() // DAY * DAY - 3 * DAY
+    with tempfile.TemporaryDirectory() as dir:
+        for name in ("objects", "wick"):
+            (Path(dir) / name).mkdir(mode=0o755)
+        with minio_peer.Minio(Path(dir) / "objects", free_port()) as minio:
+            s = Server(Path(dir) / "wick", f"--set=store.cold={minio.place()}", **minio.env())
+            s.root = token_of(s, "admin")
+            try:
+                for i in range(288):
+                    for k in range(services):
+                        rows = [(x, rnd.randrange(1, 50), False) for x in rnd.sample(stacks, 300)]
+                        assert s.send(request(rows, service=f"svc-{k}", start=midnight + i * 300 * 10**9), s.root)[0] == 200
+                s.stop()
+                s.start()
+                wait_for(lambda: metric(s, "wick_store_cold_segments") >= 1, 300, "the day is moved")
+                print("| flame graph of one service, a cold day | ms | round trips | bytes read |\n|---|---|---|---|")
+                for what in ("first", "first", "first", "again, from the cache"):
+                    if what == "first":
+                        s.stop()
+                        s.start()
+                    rounds, read = metric(s, "wick_store_cold_rounds_total"), metric(s, "wick_store_cold_read_bytes_total")
+                    begin = time.monotonic()
+                    answer = s.json(f"/api/v1/flame?query=cpu{{service.name=%22svc-1%22}}&from={midnight}&to={midnight + DAY}", token=s.root)
+                    took = time.monotonic() - begin
+                    assert answer
+                    print(f"| {what} | {took * 1000:.0f} | {metric(s, 'wick_store_cold_rounds_total') - rounds:.0f} | "
+                          f"{metric(s, 'wick_store_cold_read_bytes_total') - read:.0f} |", flush=True)
+            finally:
+                s.stop()
+
+
+if __name__ == "__main__":
+    main()
