@@ -10,7 +10,7 @@
 
 enum {
     BITS_PER_TRACE = 12,
-    PROBES = 5, /* with 12 bits, 1 block in 200 is read in vain */
+    PROBES = 5, /* with 12 bits, 1 block in 200 is read although it has no span of the trace */
     BLOCKS_MAX = 1 << 24,
 };
 
