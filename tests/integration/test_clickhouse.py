@@ -121,6 +121,37 @@ def test_servers_share_a_database(single, database, tmp_path):
 
 
 @slow
+def test_tls_several_hosts_and_password_from_the_environment(tmp_path):
+    """HTTPS with an own CA; the first host does not answer; a certificate that is not trusted and a wrong password are refused."""
+    if not clickhouse_peer.SERVER:
+        pytest.skip("no clickhouse-server")
+    key, cert, port = tmp_path / "key.pem", tmp_path / "cert.pem", clickhouse_peer.free_port()
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj",
+                    "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    cert.chmod(0o644)
+    node = clickhouse_peer.Node(str(tmp_path / "peer"))
+    node.configure(f"""<https_port>{port}</https_port><openSSL><server><certificateFile>{cert}</certificateFile>
+<privateKeyFile>{key}</privateKeyFile><verificationMode>none</verificationMode></server></openSSL>""")
+    node.start()
+    try:
+        url = f"clickhouse://ingest@127.0.0.1:1,127.0.0.1:{port}/wick?tls=true"
+        s = serve(tmp_path, "s", f"{url}&ca={cert}", "--set", 'user=""', WICK_CLICKHOUSE_PASSWORD="s3cret & long")
+        try:
+            assert s.send(request(SHOP))[0] == 200
+            assert total(s) == 42
+            assert "s3cret" not in log_of(s)
+        finally:
+            s.stop()
+        for place, password, words in ((url, "s3cret & long", "certificate"), (f"{url}&ca={cert}", "wrong", "refused the user name")):
+            p = subprocess.run([WICK, "serve", "--no-agent", "--store", place, "--http", "127.0.0.1:0", "--set", 'user=""'], capture_output=True, text=True, timeout=60,
+                               env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path), "WICK_CLICKHOUSE_PASSWORD": password})
+            assert p.returncode != 0 and words in p.stderr, p.stderr
+            assert password not in p.stderr
+    finally:
+        node.stop()
+
+
+@slow
 def test_spool(tmp_path):
     """ack: spool: acknowledged while ClickHouse is stopped or killed, also by a server that starts meanwhile; two tenants; all of it
     is there once afterwards. A spool that is full refuses."""
