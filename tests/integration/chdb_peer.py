@@ -59,13 +59,14 @@ class Engine:
         for f in (lib.chdb_result_buffer, lib.chdb_result_length, lib.chdb_result_error, lib.chdb_destroy_query_result):
             f.argtypes = [ctypes.c_void_p]
         lib.chdb_destroy_query_result.restype = None
-        words = [b"clickhouse", b"--path=" + os.fsencode(path), b"--max_query_size=268435456", b"--max_ast_elements=10000000",
-                 b"--max_expanded_ast_elements=10000000"]
+        words = [b"clickhouse", b"--path=" + os.fsencode(path)]
         self.connection = lib.chdb_connect(len(words), (ctypes.c_char_p * len(words))(*words))
         if not self.connection:
             raise RuntimeError("libchdb cannot be used")
         self.lock = threading.Lock()
         self.database = "default"
+        # what wick sends in the URL of each request
+        self.one(b"SET max_query_size = 268435456, max_ast_elements = 10000000, max_expanded_ast_elements = 10000000")
 
     def one(self, sql):
         result = self.lib.chdb_query_n(self.connection[0], sql, len(sql), b"TabSeparated", 12)
