@@ -242,7 +242,7 @@ static void put_links(struct call *c, struct buf *out, const struct view *v)
 {
     buf_puts(out, "<nav aria-label=\"views\"><a href=\"flamegraph");
     put_query(c, out, "", (struct str){0});
-    buf_puts(out, "\">Flame graph</a>");
+    buf_puts(out, "\">Explore</a>");
     for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
         buf_printf(out, "<a title=\"%s\"%s href=\"%s", views[i].help, v == &views[i] ? " aria-current=\"page\"" : "",
                    views[i].path);
@@ -311,7 +311,8 @@ static void put_page(struct call *c, const struct view *v, const struct buf *leg
     html_put(out, legend_value(lines, STR("Type: ")));
     buf_printf(out,
                " – %s</title>\n<link rel=\"icon\" href=\"assets/icon.svg\">\n"
-               "<link rel=\"stylesheet\" href=\"pprof.css\">\n</head>\n<body>\n<header><h1>wick pprof</h1>",
+               "<link rel=\"stylesheet\" href=\"pprof.css\">\n</head>\n<body>\n"
+               "<header><h1><img src=\"assets/icon.svg\" alt=\"\" width=\"20\" height=\"20\">wick</h1>",
                v->title);
     put_links(c, out, v);
     buf_puts(out, "</header>\n");

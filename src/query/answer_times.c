@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/wrap.h"
 #include "model/semconv.h"
 #include "query/answer_run.h"
@@ -124,7 +125,23 @@ static void put_number(struct buf *out, bool first, uint64_t v)
     json_put_u64(out, v);
 }
 
-static void put_frames(struct buf *out, const struct tree *t)
+/* Numbers for the nodes that cells show and for their ancestors, in the order of the tree, which begins with the root: 0, as is
+ * that of nodes that are left out. To be freed with mem_free(). */
+static uint32_t *number_nodes(const struct query_chart *c)
+{
+    const struct tree *t = c->tree;
+    uint32_t *ids = mem_zalloc_array((size_t) t->n_nodes + 1, sizeof *ids), next = 0;
+
+    for (uint32_t i = 0; ids && i < c->n_threads; i++)
+        for (uint32_t k = 0; k < c->threads[i].n_cells; k++)
+            for (uint32_t node = c->threads[i].cells[k].node; node && !ids[node]; node = t->parent[node])
+                ids[node] = 1;
+    for (uint32_t i = 1; ids && i < t->n_nodes; i++)
+        ids[i] = ids[i] ? ++next : 0;
+    return ids;
+}
+
+static void put_frames(struct buf *out, const struct tree *t, const uint32_t *ids)
 {
     buf_puts(out, "\"names\":[");
     for (uint32_t i = 0; i < t->n_frames; i++) {
@@ -137,16 +154,18 @@ static void put_frames(struct buf *out, const struct tree *t)
     buf_puts(out, "],\"kinds\":[");
     for (uint32_t i = 0; i < t->n_frames; i++)
         put_number(out, i == 0, t->frames[i].kind);
-    buf_puts(out, "],\"parents\":[");
-    for (uint32_t i = 0; i < t->n_nodes; i++)
-        put_number(out, i == 0, i ? t->parent[i] : 0);
-    buf_puts(out, "],\"frames\":[");
-    for (uint32_t i = 0; i < t->n_nodes; i++)
-        put_number(out, i == 0, i ? t->frame[i] : 0);
+    buf_puts(out, "],\"parents\":[0");
+    for (uint32_t i = 1; i < t->n_nodes; i++)
+        if (ids[i])
+            put_number(out, false, ids[t->parent[i]]);
+    buf_puts(out, "],\"frames\":[0");
+    for (uint32_t i = 1; i < t->n_nodes; i++)
+        if (ids[i])
+            put_number(out, false, t->frame[i]);
     buf_putc(out, ']');
 }
 
-static void put_thread(struct buf *out, const struct chart_thread *t)
+static void put_thread(struct buf *out, const struct chart_thread *t, const uint32_t *ids)
 {
     buf_putc(out, '{');
     put_text(out, "name", t->name);
@@ -157,25 +176,25 @@ static void put_thread(struct buf *out, const struct chart_thread *t)
     for (uint32_t i = 0; i < t->n_cells; i++) {
         put_number(out, i == 0, t->cells[i].column);
         put_number(out, false, t->cells[i].n);
-        put_number(out, false, t->cells[i].node);
+        put_number(out, false, ids[t->cells[i].node]);
         put_number(out, false, t->cells[i].kind);
     }
     buf_puts(out, "]}");
 }
 
-static void put_chart(struct buf *out, const struct query_chart *c)
+static void put_chart(struct buf *out, const struct query_chart *c, const uint32_t *ids)
 {
     buf_putc(out, '{');
     put_ns(out, "from", c->from);
     put_ns(out, "step", c->step);
     buf_printf(out, "\"columns\":%u,\"read\":%u,\"sliced\":%s,\"count\":%u,\"untimed\":%llu,", c->n_columns, c->n_read,
                c->sliced ? "true" : "false", c->n_all, (unsigned long long) c->untimed);
-    put_frames(out, c->tree);
+    put_frames(out, c->tree, ids);
     buf_puts(out, ",\"threads\":[");
     for (uint32_t i = 0; i < c->n_threads; i++) {
         if (i)
             buf_putc(out, ',');
-        put_thread(out, &c->threads[i]);
+        put_thread(out, &c->threads[i], ids);
     }
     buf_puts(out, "],\"spans\":[");
     for (uint32_t i = 0; i < c->n_spans; i++) {
@@ -210,8 +229,13 @@ int answer_run_chart(struct answer_request *c, struct buf *out, struct err *e)
     if (r < 0)
         return r;
     r = name_spans(c, &chart, e);
-    if (r == 0)
-        put_chart(out, &chart);
+    if (r == 0) {
+        _cleanup_(mem_freep) uint32_t *ids = number_nodes(&chart);
+
+        if (ids)
+            put_chart(out, &chart, ids);
+        r = ids ? 0 : -ENOMEM;
+    }
     query_chart_done(&chart);
     return r;
 }

@@ -3,6 +3,7 @@
 the agent's own samples, end to end."""
 import os
 import subprocess
+import sys
 import time
 import urllib.parse
 
@@ -118,7 +119,7 @@ def test_agent_sends_times(tmp_path, monkeypatch):
     monkeypatch.delenv("WICK_NO_AGENT", raising=False)
     s = Server(tmp_path)
     try:
-        program = subprocess.Popen(["python3", "-c", "while True: sum(range(10000))"], env={**os.environ, "OTEL_SERVICE_NAME": "spinner"})
+        program = subprocess.Popen([sys.executable, "-c", "while True: sum(range(10000))"], env={**os.environ, "OTEL_SERVICE_NAME": "spinner"})
         try:
             query = urllib.parse.quote('cpu{service.name="spinner"}')
 

@@ -59,7 +59,7 @@ def server(tmp_path_factory):
     s.stop()
 
 
-@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "pages", "hostile", "states", "marks"])
+@pytest.mark.parametrize("suite", ["views", "explore", "flame", "details", "start", "compare", "truth", "live", "pages", "hostile", "states", "marks", "shown"])
 def test_suite(server, suite):
     run(suite, url=server.url, hostile=ui_data.HOSTILE, hostileService=ui_data.HOSTILE_SERVICE, depth=ui_data.DEPTH, place=str(server.place), sent=server.sent // 1_000_000,
         otlp=str(server.place / "export.otlp"))
@@ -94,11 +94,19 @@ def test_demo_story(tmp_path):
         assert s.send(r.done())[0] == 200
 
     send("1.5.0", now - 130 * 10**9, 1)
-    later = threading.Timer(5, send, ("1.6.0", now - 60 * 10**9, 7))
+    signal, over = tmp_path / "signal", threading.Event()
+
+    def deploy():
+        while not signal.exists() and not over.wait(0.05):
+            pass
+        send("1.6.0", now - 60 * 10**9, 7)
+
+    later = threading.Thread(target=deploy)
     later.start()
     try:
-        run("demo", url=s.url)
+        run("demo", url=s.url, signalFile=str(signal))
     finally:
+        over.set()
         later.join()
         s.stop()
 

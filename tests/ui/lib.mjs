@@ -15,7 +15,7 @@ const SHIFT_MAX = 0.05; // Google calls 0.1 good
 function watch() {
     window.wickShift = [];
     new PerformanceObserver((list) => {
-        for (const e of list.getEntries()) if (!e.hadRecentInput) window.wickShift.push([e.value, e.startTime, e.sources.map((s) => s.node?.className ?? s.node?.nodeName).join(" ")]);
+        for (const e of list.getEntries()) if (!e.hadRecentInput) window.wickShift.push([e.value, e.startTime, e.sources.map((s) => `${s.node?.className || s.node?.nodeName} ${s.node?.textContent?.slice(0, 40)}`).join(" | ")]);
     }).observe({type: "layout-shift", buffered: true});
     document.addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI));
 }
@@ -76,18 +76,23 @@ export class Tester {
         });
     }
 
-    // No serious or critical fault by axe-core.
-    async axe(page, name) {
-        await this.check(name + ": axe finds nothing serious", async () => {
+    // No serious or critical fault by axe-core; with all, no fault of any kind.
+    async axe(page, name, all = false) {
+        await this.check(name + ": axe finds nothing" + (all ? "" : " serious"), async () => {
             await page.evaluate(axeSource);
             const found = await page.evaluate(() => window.axe.run(document, {resultTypes: ["violations"]}));
-            const bad = found.violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+            const bad = found.violations.filter((v) => all || v.impact === "serious" || v.impact === "critical");
             if (bad.length) throw new Error(bad.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(" | ")}`).join("\n"));
         });
     }
 
     async shot(page, name) {
         if (this.shots) await page.screenshot({path: path.join(this.shots, name + ".png")});
+    }
+
+    // Tells the test that runs this suite something, by a file.
+    signal(what) {
+        fs.writeFileSync(this.signalFile, what);
     }
 
     async done() {
@@ -202,6 +207,12 @@ export async function headFits(page) {
             .map((e) => e.textContent || e.className);
     });
     equal(cut, [], `cut off in the head, ${page.viewportSize().width} pixels wide`);
+}
+
+// What the toolbar says about the selection can be read as a whole.
+export async function nothingCut(page) {
+    const cut = await page.evaluate(() => [...document.querySelectorAll(".toolbar .total, .toolbar .chip > span")].filter((e) => e.scrollWidth > e.clientWidth + 1 || e.getBoundingClientRect().right > innerWidth).map((e) => e.innerText));
+    equal(cut, [], `cut off in the toolbar, ${page.viewportSize().width} pixels wide`);
 }
 
 export const param = (page, name) => new URL(page.url()).searchParams.get(name);

@@ -2,7 +2,7 @@
 // Every view, light and dark, on a telephone, a desk and a wall: nothing is wider than the screen, axe finds nothing, a picture of
 // it is kept to be looked at. And eight minutes of looking at each, while new data arrive: nothing jumps.
 // t.only: names of views; t.part: "pictures" or "still"; both for some of it.
-import {headFits, ok, settled} from "../lib.mjs";
+import {headFits, nothingCut, ok, settled} from "../lib.mjs";
 import {answers} from "./pages.mjs";
 
 const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}'), fn = "fn=" + encodeURIComponent("example.com/shop/cart.encode"), before = "from=now-30m&base_from=now-100m&base_to=now-60m";
@@ -22,10 +22,11 @@ async function picture(t, name, path, form) {
         const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
         ok(wide <= 0, `the page is ${wide} pixels wider than the screen`);
         await headFits(page);
+        await nothingCut(page);
         ok(!/NaN|undefined|\[object/.test(await page.locator("body").innerText()), "a value that is not one");
     });
     await t.shot(page, `every-${name}-${form}`);
-    await t.axe(page, `${name}, ${form}`);
+    await t.axe(page, `${name}, ${form}`, true);
     await page.context().close();
 }
 
@@ -37,12 +38,12 @@ async function still(t, name, path) {
     await page.clock.runFor(1500);
     await settled(page);
     await t.check(`${name}: nothing jumps within eight minutes`, async () => {
-        for (let second = 0; second < 480; second += 5) {
-            await page.clock.runFor(5000);
+        for (let second = 0; second < 480; second++) {
+            await page.clock.runFor(1000); // a longer step would look like a server that does not answer
             for (let k = 0; k < 400 && page.pending.size; k++) await new Promise((r) => setTimeout(r, 10));
         }
         const shifts = await page.evaluate(() => window.wickShift);
-        ok(shifts.length === 0, JSON.stringify(shifts));
+        ok(shifts.length === 0, JSON.stringify(shifts.slice(0, 12)));
     });
     await page.context().close();
 }

@@ -38,7 +38,7 @@ export default async function (t) {
             await page.goto(`${t.url}/ui/${view}?n=8&f=pkg1`);
             ok(await page.locator("h1").count(), "page");
             ok(await page.locator("table, pre#text, .source, svg").count(), "content");
-            await page.getByRole("link", {name: "Flame graph"}).click();
+            await page.getByRole("link", {name: "Explore"}).click();
             await drawn(page);
             ok(param(page, "f") === "pkg1", page.url());
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // When samples were taken: a part of the heat map is dragged and the flame graph shows what ran then; a second part, and it
 // shows the difference; the flame chart shows what each thread did, and zooms from the whole to milliseconds.
-import {colorOfFrame, drawn, equal, ok, param, settled} from "../lib.mjs";
+import {colorOfFrame, drawn, equal, nothingCut, ok, param, settled} from "../lib.mjs";
 
 const names = (page) => page.evaluate(() => {
     const {tree} = document.querySelector(".flame-box").wickEngine.layout, seen = [];
@@ -64,6 +64,7 @@ export default async function (t) {
         const [r, g, b] = await colorOfFrame(page, "spike"), [r2, , b2] = await colorOfFrame(page, "render");
         ok(r > b && b2 > r2, `spike is ${[r, g, b]}, render ${[r2, b2]}: new is orange, gone is blue`);
         await page.getByText("against").first().waitFor();
+        await nothingCut(page);
     });
     await t.shot(page, "heat-map-difference");
     await t.check("a link shows the same, and back leads to the first part", async () => {

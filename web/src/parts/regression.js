@@ -32,18 +32,39 @@ export function sidesOf({now, before}) {
         base_from: seconds(Math.max(Number(before.first), since - EARLIER) / 1e6), base_to: seconds(Math.min(Number(before.last) + 60e9, since + EARLIER) / 1e6)};
 }
 
-// One column of a diff, drawn small: the first rows of the flame graph, coloured by what changed.
+// The last of the frames that nearly everything of both columns is in: [its node, its depth].
+function commonEnd(tree) {
+    const {first, kids} = tree.children(), [a, b] = tree.total;
+    let at = 0, depth = 0;
+    for (;;) {
+        const next = Array.from(kids.subarray(first[at], first[at + 1])).find((k) => a[k] >= 0.9 * a[0] && b[k] >= 0.9 * b[0] && !tree.isFolded(k));
+        if (next === undefined || first[next] === first[next + 1]) return [at, depth];
+        at = next;
+        depth++;
+    }
+}
+
+// One column of a diff, drawn small: the first rows of the flame graph below what is common to all, coloured by what changed.
 function MiniFlame({tree, column, diff, label}) {
     const el = useRef(), theme = themeOf();
     useEffect(() => {
         const canvas = el.current, p = new Painter(canvas), [a, b] = tree.total;
-        const l = layout(tree, {scale: column ? [0, 1] : [1, 0]});
+        const l = layout(tree, {scale: column ? [0, 1] : [1, 0]}), [end, depth] = commonEnd(tree), ratio = devicePixelRatio || 1;
         p.resize(canvas.clientWidth || 300, ROWS * ROW);
-        p.draw({layout: l, x0: 0, x1: 1, top: 0, flip: false, theme, text: textColor(theme), background: theme === "dark" ? "#161514" : "#ffffff", dim: theme === "dark" ? "#262422" : "#efedea", faint: theme === "dark" ? "#4a4641" : "#cfc9c2",
+        p.draw({layout: l, x0: 0, x1: 1, top: depth * ROW, flip: false, theme, text: textColor(theme), background: theme === "dark" ? "#161514" : "#ffffff", dim: theme === "dark" ? "#262422" : "#efedea", faint: theme === "dark" ? "#4a4641" : "#cfc9c2",
             rootName: label, color: (i) => {
                 const x = diff.of(a[i], b[i]);
                 return diffColor(x.significant && x.p + x.q > 0 ? (x.q - x.p) / (x.p + x.q) : 0, theme);
             }});
+        if (!depth) return; // else the first row is the last common frame: it also says which side this is
+        const x = canvas.getContext("2d"), side = diff.of(a[end], b[end]);
+        x.setTransform(ratio, 0, 0, ratio, 0, 0);
+        x.fillStyle = diffColor(side.significant && side.p + side.q > 0 ? (side.q - side.p) / (side.p + side.q) : 0, theme);
+        x.fillRect(0, 0, canvas.clientWidth, ROW - 1);
+        x.fillStyle = textColor(theme);
+        x.font = "12px system-ui, sans-serif";
+        x.textBaseline = "middle";
+        x.fillText(`${label} · ${shortName(tree.name(end))}`, 4, ROW / 2, canvas.clientWidth - 8);
     }, [tree, column, theme]);
     return html`<canvas class="mini" ref=${el} role="img" aria-label=${`flame graph of ${label}`} style=${{height: ROWS * ROW + "px"}}></canvas>`;
 }

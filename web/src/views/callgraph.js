@@ -148,7 +148,7 @@ function usePanZoom(ref, size) {
         const set = () => svg.setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`);
         // The whole graph fits into the picture, as long as letters can be read; otherwise its top, where it begins.
         const r = svg.getBoundingClientRect();
-        const scale = Math.max(Math.min(r.width / v.w, r.height / v.h, 1.3), 0.4);
+        const scale = Math.max(Math.min(r.width / v.w, r.height / v.h, 1.8), 0.4);
         const w = r.width / scale, h = r.height / scale;
         v = {x: (v.w - w) / 2, y: h > v.h ? (v.h - h) / 2 : 0, w, h};
         set();

@@ -120,7 +120,7 @@ function CellChips({p}) {
     const cells = [parseCell(p.cell), parseCell(p.cell2)].filter(Boolean);
     if (!cells.length) return "";
     const words = cells.length === 2 ? `${cellText(cells[1])}, against ${cellText(cells[0])}` : cellText(cells[0]);
-    return html`<span class="chip"><span title=${words}>samples of <b>${words}</b></span><button aria-label="the whole range" onClick=${() => patch({cell: "", cell2: "", zoom: ""})}>×</button></span>`;
+    return html`<span class="chip times"><span title=${words}>samples of <b>${words}</b></span><button aria-label="the whole range" onClick=${() => patch({cell: "", cell2: "", zoom: ""})}>×</button></span>`;
 }
 
 function useSeries(p, q, range) {
@@ -177,11 +177,12 @@ function Pane({p, q, range, view}) {
     return html`<div class="toolbar">
             <${Choice} label="view" value=${view} options=${p.timeless ? views.filter(([v]) => v !== "profiles" && v !== "labels" && v !== "chart") : views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} />
-            <${Filters} params=${p} /><${CellChips} p=${p} />
+            <${Filters} params=${p} />
             ${p.profile && html`<span class="chip"><span>one profile <b>${p.profile.slice(0, 8)}</b></span><button aria-label="all profiles" onClick=${() => patch({profile: ""})}>×</button></span>`}
-            ${needTree ? html`<span class="num total fill" title=${coverTitle(cover)}>${t && html`<${Total} t=${t} cover=${cover} status=${status} column=${t.columns - 1} />`}</span>${t?.columns > 1 && html`<${DiffLegend} />`}` : html`<span class="grow"></span>`}
+            <span class="grow"></span>
             ${explains && view === "flame" && html`<button aria-pressed=${String(explaining)} title="What stands out in this selection" onClick=${() => patch({explain: explaining ? "" : "1"})}>Explain</button>`}
             ${needTree && view !== "graph" && html`<${DrawOptions} params=${p} />`}
+            ${(needTree || p.cell) && html`<div class="facts-line"><${CellChips} p=${p} />${needTree && html`<span class="num total" title=${coverTitle(cover)}>${t && html`<${Total} t=${t} cover=${cover} status=${status} column=${t.columns - 1} />`}</span>${t?.columns > 1 && html`<${DiffLegend} />`}`}</div>`}
         </div>
         <div class=${"pane pane-" + view}>${view === "profiles" ? html`<${Profiles} p=${p} q=${q} range=${range} />`
         : view === "sandwich" ? html`<${Sandwich} p=${p} q=${q} range=${range} />`

@@ -30,7 +30,7 @@ export function FlameChart({p, q, range}) {
 }
 
 function Nothing({d}) {
-    return html`<${Box} title="No samples with times"><p>${d?.untimed ? "These profiles do not say when each sample was taken." : "No thread was sampled in this time."} The agent, libwick and OpenTelemetry’s eBPF profiler send the times of samples.</p>
+    return html`<${Box} title="No samples with times"><p>${d?.untimed ? "These profiles do not say when each sample was taken." : "No thread was sampled in this time."} The agent and OpenTelemetry’s eBPF profiler send the times of samples.</p>
         <p><button onClick=${() => patch({win: "", cell: "", cell2: ""})}>Show the whole range</button></p><//>`;
 }
 
@@ -63,10 +63,15 @@ function boxesOf(d, t) {
     return {t, boxes, rows, prefix: cells.length ? cells[0].path.slice(0, common).map((n) => d.names[d.frames[n]]) : []};
 }
 
+// The nodes from the root to this one; kept, because most stacks occur often.
 function pathOf(d, node) {
-    const path = [];
+    const kept = (d.paths ??= new Map());
+    let path = kept.get(node);
+    if (path) return path;
+    path = [];
     for (let n = node; n; n = d.parents[n]) path.push(n);
-    return path.reverse();
+    kept.set(node, path.reverse());
+    return path;
 }
 
 function lanesOf(d) {

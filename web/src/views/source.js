@@ -56,6 +56,7 @@ function File({file, rows, d, p, q}) {
     const service = valueOf(q.query, "service.name");
     const source = useData(file ? apiUrl("source", {file, missing: "ok"}) : null);
     const lines = useMemo(() => listing(rows, source.data?.text), [rows, source.data]);
+    if (file && !source.data && !source.error) return html`<section class="source"><h2 class="path">${file}</h2></section>`; // the table would move
     const whole = d.total || 1;
     const links = (line) => linksFor(status?.links, {file, line, function: p.fn, service});
     const first = links(lines[0]?.n ?? 1)[0];
