@@ -58,7 +58,7 @@ export default async function (t) {
         for (const wanted of ['cpu{service.name="checkout"}, ', " to ", "colour: package", page.url()]) ok(texts.includes(wanted), `${wanted} is not in ${texts.slice(-500)}`);
     });
     await t.check("names keep the function and are cut from the left", async () => {
-        await page.setViewportSize({width: 700, height: 800});
+        await page.setViewportSize({width: 375, height: 800});
         await page.evaluate(() => (window.wickTexts = []));
         await page.reload();
         await drawn(page);
@@ -68,8 +68,10 @@ export default async function (t) {
     await page.setViewportSize({width: 1400, height: 900});
     await t.check("an HTML page carries title, range, legend and link", async () => {
         await page.getByRole("button", {name: "Export"}).click();
-        const link = await page.getByRole("menu").getByText("self-contained HTML").getAttribute("href");
+        const link = await page.getByRole("menu").getByRole("menuitem", {name: "self-contained HTML"}).getAttribute("href");
         const r = await page.request.get(new URL(link, page.url()).href), text = await r.text();
+        await page.keyboard.press("Escape");
+        ok(r.ok() && text.includes("</html>"), `${link}: ${text.slice(0, 200)}`);
         const other = await t.page();
         fs.writeFileSync(t.place + "/exported.html", text);
         await other.goto(`file://${t.place}/exported.html`);
