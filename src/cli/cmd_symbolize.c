@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -174,6 +175,8 @@ static int run(int argc, char **argv)
         return command_misused("symbolize", n ? "ADDRESS is required" : "BINARY and ADDRESS are required");
     if (o.tables)
         return serve_tables(&o, &e);
+    if (getpriority(PRIO_PROCESS, 0) < 0) /* that of a process that samples: lines are not urgent */
+        setpriority(PRIO_PROCESS, 0, 0);
     unsetenv("DEBUGINFOD_URLS"); /* no network access */
     s = dwarf_symbolizer_new();
     r = s && !o.unconfined ? confine(&o, false) : 0;

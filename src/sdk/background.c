@@ -61,7 +61,7 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rin
     case RECORD_CPU:
         if (core.types & WICK_CPU)
             add_to_all(p, TYPE_CPU, r, ids, n, (int64_t[]){(int64_t) r->value, (int64_t) (r->value * r->count)});
-        if (core.types & WICK_WALL || p->server)
+        if (core.types & WICK_WALL || p->server || t->owed)
             keep_last(t, r);
         if (core.types & WICK_WALL) {
             add_to_all(p, TYPE_WALL, r, ids, n, (int64_t[]){(int64_t) r->value, (int64_t) (r->value * r->count)});
@@ -110,6 +110,48 @@ static bool drain_thread(struct wick_provider *p, struct thr *t)
     return any;
 }
 
+/* The last CPU record in the ring; NULL if there is none. */
+static struct ring_record *last_cpu_record(struct thr *t)
+{
+    uint32_t tail = atomic_load_explicit(&t->tail, memory_order_relaxed);
+    uint32_t head = atomic_load_explicit(&t->head, memory_order_acquire);
+    struct ring_record *last = NULL;
+
+    while (tail != head) {
+        struct ring_record *r = (struct ring_record *) (t->ring + (tail & (THR_RING - 1)));
+        uint32_t kind = atomic_load_explicit(&r->kind, memory_order_acquire);
+
+        if (kind == RECORD_NONE)
+            break;
+        if (kind == RECORD_CPU)
+            last = r;
+        tail += r->size;
+    }
+    return last;
+}
+
+/* The ring of a busy thread was full, because this thread did not get its turn, and no further record will include what
+ * did not fit: it is added to the last stack that is known. */
+static void settle_owed(struct wick_provider *p, struct thr *t)
+{
+    struct ring_record *r = last_cpu_record(t), *copy;
+
+    if (r) {
+        r->value += t->owed;
+    } else if (t->last) {
+        size_t size = sizeof *copy + t->last->n * sizeof copy->pc[0];
+
+        copy = mem_alloc(size);
+        if (!copy)
+            return;
+        memcpy(copy, t->last, size);
+        copy->value = t->owed;
+        take_record(p, t, copy);
+        mem_free(copy);
+    }
+    t->owed = 0;
+}
+
 static void free_thread(struct thr *t)
 {
     mem_free(t->last);
@@ -131,6 +173,8 @@ bool background_drain(struct wick_provider *p)
 
         if (state != THR_ACTIVE && state != THR_EXITED)
             continue;
+        if (t->owed && (state == THR_EXITED || !atomic_load(&core.sampling)))
+            settle_owed(p, t);
         any |= drain_thread(p, t);
         if (state == THR_EXITED)
             free_thread(t);

@@ -96,6 +96,35 @@ def test_the_span_is_published(python, tmp_path):
     check_published(python, tmp_path)
 
 
+NO_TURN = """
+import os, sys, threading, time
+import wick
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+p = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), sample_rate=500, cpu_budget=1, file=sys.argv[1]).start()
+def deep(n):
+    if n:
+        return deep(n - 1)
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    end = time.thread_time() + 0.9
+    while time.thread_time() < end:
+        sum(range(100))
+t = threading.Thread(target=deep, args=(60,))
+t.start()
+t.join()
+p.stop()
+print(time.process_time())
+"""
+
+
+def test_a_thread_that_ends_with_a_full_buffer(python, tmp_path):
+    """wick's own thread gets no turn: it shares a CPU with the busy one, which has real-time priority for a second."""
+    if os.geteuid() != 0:
+        pytest.skip("real-time priority needs root")
+    cpu = float(run_python(python, NO_TURN, tmp_path / "o.pb.gz"))
+    total = sum(value for value, stack, _ in samples(tmp_path / "o.pb.gz")) / 1e9
+    assert 0.9 * 0.9 < total < 1.03 * cpu, (total, cpu)
+
+
 WORK = """
 import hashlib, json, sys, time, threading, zlib
 import wick
