@@ -131,7 +131,7 @@ export function RegressionCard({deploy, status}) {
     const verdict = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null).data;
     const link = href("compare", q);
     const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
-    if (!top.data || !flame.data) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
+    if (!top.data || !flame.data) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
     const cover = coverageOf(top.data), whole = top.data.total, mode = cover.base > 0 && cover.ns > 0 ? "second" : "total";
     if (!(whole[0] > 0) || !(whole[1] > 0)) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">Nothing to compare yet.</p></article>`;
     const diff = comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), x = diff.of(...whole), f = culprit(top.data, diff);
@@ -140,7 +140,7 @@ export function RegressionCard({deploy, status}) {
     const money = price && x.significant ? cost(Math.abs(whole[1] - (whole[0] * cover.ns) / cover.base), "cpu", cover.ns, price, status.currency) : "";
     const main = !x.significant ? `uses as much CPU as ${shortVersion(before.version)}` : times >= 1.5 ? `uses ${times.toFixed(1)}× the CPU` : `uses ${percent(Math.abs(x.ratio), 0)} ${sign} CPU`;
     const sentence = `${now.service} ${shortVersion(now.version)} ${main} since ${at}`;
-    return html`<article class="panel regression" ref=${card}>
+    return html`<article key="compared" class="panel regression" ref=${card}>
         <h2>${name} ${x.significant ? html`<b class=${sign}>${main}</b>` : main} <span class="muted">since ${at}</span></h2>
         <p class="num">${rate(whole[0], "nanoseconds", "cpu", cover.base)} → ${rate(whole[1], "nanoseconds", "cpu", cover.ns)} (${changeText(x)})${f ? html`; ${isFinite(f.share) && f.share <= 1.5 ? `${percent(Math.min(1, f.share), 0)} of it is ` : "most of it is "}
             <a class="fn" title=${f.name} href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "sandwich", fn: f.name})}>${shortName(f.name)}</a><${Line} q=${q} name=${f.name} />` : ""}${money ? html`; about ${money} ${sign}` : ""}</p>

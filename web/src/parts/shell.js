@@ -96,7 +96,7 @@ export function Shell({children}) {
             <button class="icon" aria-label="keyboard help" title="Keyboard (?)" onClick=${() => (helpOpen.value = true)}>?</button>
         </header>
         ${status.data?.demo && html`<${DemoBanner} demo=${status.data.demo} />`}
-        <div class="banner" role="status" hidden=${reachable.value || !!status.data?.demo}>The server does not respond. Is <code>wick serve</code> still running? Retrying…</div>
+        <div class="banner gone" role="status" hidden=${reachable.value || !!status.data?.demo}>The server does not respond. Is <code>wick serve</code> still running? Retrying…</div>
         <main id="main" tabindex="-1">${needLogin.value ? html`<${Login} />` : children}</main>
         <${Help} /><${MenuLayer} />${!files && !needLogin.value && html`<${DropZone} />`}`;
 }

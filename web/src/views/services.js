@@ -158,6 +158,9 @@ function Biggest({at, live}) {
         })}</tbody></table>`}<//></section>`;
 }
 
+// A number that changes is a new one: a text that only grew would count as moved, because it is aligned to the right.
+const fresh = (text) => html`<span key=${text}>${text}</span>`;
+
 // Compares the later half of the range with the earlier one, per covered second. Changes within the sampling noise are left
 // out.
 function Changed({range}) {
@@ -175,6 +178,6 @@ function Changed({range}) {
             if (!list.length) return html`<p class="muted foot">Nothing changed by more than the sampling noise.</p>`;
             return html`<table><caption class="sr">functions whose rate changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num">change</th></tr></thead>
         <tbody>${list.map(({r, x}) => html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("compare", {...q, search: "^" + r.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "$"})}>${shortName(r.name)}</a></td>
-            <td class="num">${diff.show(r.self[0], 0, digitsOf(diff.samples(r.self[0])))}</td><td class="num">${diff.show(r.self[1], 1, digitsOf(diff.samples(r.self[1])))}</td><td class=${"num " + (x.d > 0 ? "more" : "less")}>${changeText(x)}</td></tr>`)}</tbody></table>`;
+            <td class="num">${fresh(diff.show(r.self[0], 0, digitsOf(diff.samples(r.self[0]))))}</td><td class="num">${fresh(diff.show(r.self[1], 1, digitsOf(diff.samples(r.self[1]))))}</td><td class=${"num " + (x.d > 0 ? "more" : "less")}>${fresh(changeText(x))}</td></tr>`)}</tbody></table>`;
         }}<//></section>`;
 }
