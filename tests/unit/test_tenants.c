@@ -88,6 +88,7 @@ static const struct expectation {
     {"GET", "/api/v1/senders", OWN},
     {"GET", "/api/v1/source", NEUTRAL, "/api/v1/source?file=/src%s/secret"},
     {"GET", "/api/v1/source/links", NEUTRAL, "/api/v1/source/links?file=/x"},
+    {"GET", "/api/v1/code", NEUTRAL, "/api/v1/code?build_id=abab&address=0x10&file=/src%s/secret"},
     {"GET", "/api/v1/status", NEUTRAL},
     {"GET", "/api/v1/session", NEUTRAL},
     {"POST", "/api/v1/login", NEUTRAL, NULL, "wick_wrong"},
