@@ -4,12 +4,14 @@
 #include "elf/elf_id.h"
 #include "elf/elf_load.h"
 #include "elf/elf_symbols.h"
+#include "symbol/symbol_code.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     _cleanup_(elf_freep) struct elf_file *f = NULL;
+    _cleanup_(buf_done) struct buf code = BUF_INIT;
     struct elf_symbols s;
     char id[ELF_ID_MAX];
     uint64_t v;
@@ -27,5 +29,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             elf_symbols_find(&s, f->entry);
             elf_symbols_done(&s);
         }
+    symbol_code_find(f, &(struct symbol_code_request){.address = f->entry, .end = f->entry + size}, &code, NULL);
     return 0;
 }

@@ -61,7 +61,7 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rin
     case RECORD_CPU:
         if (core.types & WICK_CPU)
             add_to_all(p, TYPE_CPU, r, ids, n, (int64_t[]){(int64_t) r->value, (int64_t) (r->value * r->count)});
-        if (core.types & WICK_WALL || p->server || t->owed)
+        if (core.types & WICK_WALL || p->server || atomic_load_explicit(&t->owed, memory_order_relaxed))
             keep_last(t, r);
         if (core.types & WICK_WALL) {
             add_to_all(p, TYPE_WALL, r, ids, n, (int64_t[]){(int64_t) r->value, (int64_t) (r->value * r->count)});
@@ -135,9 +135,10 @@ static struct ring_record *last_cpu_record(struct thr *t)
 static void settle_owed(struct wick_provider *p, struct thr *t)
 {
     struct ring_record *r = last_cpu_record(t), *copy;
+    uint64_t owed = atomic_exchange(&t->owed, 0);
 
     if (r) {
-        r->value += t->owed;
+        r->value += owed;
     } else if (t->last) {
         size_t size = sizeof *copy + t->last->n * sizeof copy->pc[0];
 
@@ -145,11 +146,10 @@ static void settle_owed(struct wick_provider *p, struct thr *t)
         if (!copy)
             return;
         memcpy(copy, t->last, size);
-        copy->value = t->owed;
+        copy->value = owed;
         take_record(p, t, copy);
         mem_free(copy);
     }
-    t->owed = 0;
 }
 
 static void free_thread(struct thr *t)
@@ -173,7 +173,8 @@ bool background_drain(struct wick_provider *p)
 
         if (state != THR_ACTIVE && state != THR_EXITED)
             continue;
-        if (t->owed && (state == THR_EXITED || !atomic_load(&core.sampling)))
+        if (atomic_load_explicit(&t->owed, memory_order_relaxed) &&
+            (state == THR_EXITED || !atomic_load(&core.sampling)))
             settle_owed(p, t);
         any |= drain_thread(p, t);
         if (state == THR_EXITED)

@@ -103,7 +103,7 @@ struct thr {
     _Atomic int64_t armed_ns; /* its CPU time when the timer was set */
     _Atomic uint64_t period_ns;
     _Atomic uint64_t periods; /* accounted since the timer was set */
-    uint64_t owed;            /* periods whose record did not fit into the ring: the next record includes them */
+    _Atomic uint64_t owed;    /* periods whose record did not fit into the ring: the next record includes them */
     _Atomic uint64_t samples; /* CPU samples of this slot, over all threads that used it */
     uint64_t rng;
     /* wall: the call that it is blocked in, published by hooks; block_seq is odd while it waits */

@@ -332,10 +332,10 @@ static void on_timer(struct thr *t, const siginfo_t *si, const ucontext_t *uc)
     atomic_store_explicit(&t->periods, atomic_load_explicit(&t->periods, memory_order_relaxed) + weight,
                           memory_order_relaxed);
     walk_init_ucontext(&w, uc);
-    weight += t->owed;
-    t->owed = weight;
+    weight += atomic_load_explicit(&t->owed, memory_order_relaxed);
+    atomic_store_explicit(&t->owed, weight, memory_order_relaxed);
     if (take(t, &w, RECORD_CPU, weight, atomic_load_explicit(&t->period_ns, memory_order_relaxed), 0))
-        t->owed = 0;
+        atomic_store_explicit(&t->owed, 0, memory_order_relaxed);
     if (unlikely(timed))
         atomic_fetch_add_explicit(&core.handler_ns,
                                   TIMED_SAMPLES * (uint64_t) (sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from),

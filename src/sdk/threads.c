@@ -152,7 +152,7 @@ static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi,
     t->own_hi = own_hi;
     t->rng = random_of(t, tid) | 1;
     atomic_store(&t->periods, 0);
-    t->owed = 0;
+    atomic_store_explicit(&t->owed, 0, memory_order_relaxed);
     atomic_store(&t->block_seq, 0);
     atomic_store(&t->hooked_ns, 0);
     t->wall_countdown = 0;

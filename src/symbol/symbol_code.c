@@ -18,18 +18,15 @@ static bool has_id(const struct elf_file *f, struct str id)
     return str_is(id, own);
 }
 
-int symbol_code(int fd, const struct symbol_code_request *q, struct buf *out, struct err *e)
+int symbol_code_find(const struct elf_file *f, const struct symbol_code_request *q, struct buf *out, struct err *e)
 {
-    _cleanup_(elf_freep) struct elf_file *f = NULL;
     _cleanup_(elf_symbols_done) struct elf_symbols symbols = {0};
     const struct elf_symbol *s;
-    uint64_t from = q->address, end = q->end;
+    uint64_t from = q->address, n = q->end > q->address ? q->end - q->address : 0;
     struct str name = {0};
     const void *bytes = NULL;
-    int r = elf_open_fd(fd, &f, e);
+    int r;
 
-    if (r < 0)
-        return r;
     if (!has_id(f, q->build_id))
         return err_set(e, -ESTALE, "the file has another build ID");
     r = elf_symbols_load(f, true, &symbols);
@@ -38,17 +35,25 @@ int symbol_code(int fd, const struct symbol_code_request *q, struct buf *out, st
     s = elf_symbols_find(&symbols, q->address);
     if (s && s->size) {
         from = s->address;
-        end = s->address + s->size;
+        n = s->size;
         name = str_slice(s->name, 0, MIN(s->name.n, SYMBOL_CODE_NAME_MAX));
     }
-    if (end > from)
-        bytes = elf_at_address(f, from, (size_t) MIN(end - from, (uint64_t) SYMBOL_CODE_MAX));
+    n = MIN(n, (uint64_t) SYMBOL_CODE_MAX);
+    if (n && from <= UINT64_MAX - n)
+        bytes = elf_at_address(f, from, (size_t) n);
     if (!bytes)
         return err_set(e, -ENOENT, "the file has no code at 0x%llx", (unsigned long long) q->address);
-    end = MIN(end, from + SYMBOL_CODE_MAX);
-    buf_printf(out, "%u %llx %llx ", f->machine, (unsigned long long) from, (unsigned long long) end);
+    buf_printf(out, "%u %llx %llx ", f->machine, (unsigned long long) from, (unsigned long long) (from + n));
     buf_put_str(out, name);
     buf_putc(out, '\n');
-    buf_put(out, bytes, (size_t) (end - from));
+    buf_put(out, bytes, (size_t) n);
     return buf_error(out);
+}
+
+int symbol_code(int fd, const struct symbol_code_request *q, struct buf *out, struct err *e)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    int r = elf_open_fd(fd, &f, e);
+
+    return r < 0 ? r : symbol_code_find(f, q, out, e);
 }
