@@ -56,7 +56,8 @@ ORACLES = [  # (file, names; all when empty)
 TOGETHER = set("""
 agent_arm64 cli collector_components collector_peer convert damage_told demangle diff_gate drift export_url files go hardening
 hostile_names howto html k8s_attributes labels manual otlp pprof_golden pprof_http pprof_live pprof_source pprof_sources
-pprof_symbolz pyroscope pyroscope_rules cold pyroscope_calls pyroscope_clients query_text rights sdk_arm64 secrets senders serve_symbols store symbols
+pprof_symbolz pyroscope pyroscope_rules cold pyroscope_calls pyroscope_clients pyroscope_kept query_text rights scrape_links sdk_arm64 secrets senders
+serve_symbols store symbols
 token_env traces ui_api ui_assets unwind
 """.split())
 

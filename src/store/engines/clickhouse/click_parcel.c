@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 
 /* Appends the block of a table: 1, 0 if it has no rows, or a negative errno. */
 static int encode_table(const struct click_block *b, enum click_table t, struct buf *out)
@@ -68,6 +69,8 @@ int click_parcel_open(struct str parcel, struct click_block *keys, struct click_
 
         key.lo = get_u64(&ret->in);
         time = (int64_t) get_u64(&ret->in);
+        if (time < CLOCK_MIN || time > CLOCK_MAX)
+            return -EBADMSG;
         if (keys && !ret->in.bad)
             r = dedup_add(*kind ? &keys->places : &keys->dedup, key, time);
     }
