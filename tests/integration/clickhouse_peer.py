@@ -133,6 +133,13 @@ def zookeeper_jars(cache):
     return jars
 
 
+def zookeeper_serves(port):
+    """It listens before it serves: only then it answers."""
+    with socket.create_connection(("127.0.0.1", port), 1) as s:
+        s.sendall(b"srvr")
+        return b"Mode:" in s.recv(4096)
+
+
 class Cluster:
     """2 shards x 2 replicas; nodes[0] and nodes[1] are the replicas of the first shard."""
 
@@ -147,7 +154,7 @@ class Cluster:
         self.zookeeper = subprocess.Popen(
             ["java", "-Xmx256m", "-cp", f"{jars}/*", "org.apache.zookeeper.server.quorum.QuorumPeerMain",
              f"{path}/zoo.cfg"], stdout=open(f"{path}/zk.log", "w"), stderr=subprocess.STDOUT)
-        wait_for(lambda: socket.create_connection(("127.0.0.1", port), 1))
+        wait_for(lambda: zookeeper_serves(port))  # an 18.16 that starts earlier crashes
         self.nodes = [Node(f"{path}/n{i}") for i in range(4)]
         shards = "".join(
             "<shard><internal_replication>true</internal_replication>" + "".join(

@@ -282,9 +282,10 @@ def test_cluster_loses_a_replica(tmp_path):
     if not clickhouse_peer.SERVER:
         pytest.skip("no clickhouse-server")
     peer = clickhouse_peer.Cluster(tmp_path / "cluster")
-    s = serve(tmp_path, "s", peer.url())
-    loads = [Load(s, f"svc-{i}") for i in range(4)]
+    s, loads = None, []
     try:
+        s = serve(tmp_path, "s", peer.url())
+        loads = [Load(s, f"svc-{i}") for i in range(4)]
         for x in loads:
             x.start()
         for node in (peer.nodes[1], peer.nodes[2], peer.nodes[1]):
@@ -309,7 +310,8 @@ def test_cluster_loses_a_replica(tmp_path):
     finally:
         for x in loads:
             x.ended.set()
-        s.stop()
+        if s:
+            s.stop()
         peer.stop()
 
 
