@@ -22,7 +22,7 @@ int symbol_code_find(const struct elf_file *f, const struct symbol_code_request 
 {
     _cleanup_(elf_symbols_done) struct elf_symbols symbols = {0};
     const struct elf_symbol *s;
-    uint64_t from = q->address, n = q->end > q->address ? q->end - q->address : 0;
+    uint64_t from = q->address, n = q->end > q->address ? q->end - q->address : 0, end;
     struct str name = {0};
     const void *bytes = NULL;
     int r;
@@ -43,7 +43,8 @@ int symbol_code_find(const struct elf_file *f, const struct symbol_code_request 
         bytes = elf_at_address(f, from, (size_t) n);
     if (!bytes)
         return err_set(e, -ENOENT, "the file has no code at 0x%llx", (unsigned long long) q->address);
-    buf_printf(out, "%u %llx %llx ", f->machine, (unsigned long long) from, (unsigned long long) (from + n));
+    end = from + n;
+    buf_printf(out, "%u %llx %llx ", f->machine, (unsigned long long) from, (unsigned long long) end);
     buf_put_str(out, name);
     buf_putc(out, '\n');
     buf_put(out, bytes, (size_t) n);
