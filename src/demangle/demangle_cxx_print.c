@@ -80,21 +80,18 @@ static void pop_inner(struct dm_printer *p)
         p->inner = p->inner->next;
 }
 
+/* Whether nothing is shown of a node: a list without expressions, or a pack of nothing, expanded or not. */
 static bool is_empty(const struct dm_node *a)
 {
-    switch (a->kind) {
-    case DM_PACK:
-        for (uint32_t i = 0; i < a->n_kids; i++)
-            if (!is_empty(a->kids[i]))
-                return false;
-        return true;
-    case DM_LIST:
-        return a->n_kids == 0;
-    case DM_EXPANSION:
-        return a->ref && is_empty(a->kids[0]);
-    default:
-        return false;
-    }
+    uint32_t shown = 0;
+
+    if (a->kind == DM_EXPANSION && a->ref)
+        return is_empty(a->kids[0]);
+    if (a->kind != DM_PACK)
+        return a->kind == DM_LIST && !a->n_kids;
+    while (shown < a->n_kids && is_empty(a->kids[shown]))
+        shown++;
+    return shown == a->n_kids;
 }
 
 void dm_print_list(struct dm_printer *p, struct dm_node **v, uint32_t n, bool skip_empty)
@@ -353,25 +350,34 @@ static void print_typed(struct dm_printer *p, struct dm_node *a)
     p->inner = hold;
 }
 
+/* A bracket of template arguments, apart from an equal character before it: operator< <int>, a<b<int> >. */
+static void put_bracket(struct dm_printer *p, char c)
+{
+    if (p->last == c)
+        dm_put_char(p, ' ');
+    dm_put_char(p, c);
+}
+
+static void print_template_args(struct dm_printer *p, struct dm_node *a)
+{
+    int scopes = p->scopes;
+
+    put_bracket(p, '<');
+    p->scopes = 0;
+    dm_print_list(p, a->kids + 1, a->n_kids - 1, true);
+    p->scopes = scopes;
+    put_bracket(p, '>');
+}
+
 static void print_template(struct dm_printer *p, struct dm_node *a)
 {
-    struct dm_inner *hold = p->inner;
-    int scopes = p->scopes;
+    struct dm_inner *around = p->inner; /* belongs to the whole, not to its parts */
 
     p->inner = NULL;
     dm_print(p, a->kids[0]);
-    if (p->template_params) {
-        if (p->last == '<') /* operator< */
-            dm_put_char(p, ' ');
-        p->scopes = 0;
-        dm_put_char(p, '<');
-        dm_print_list(p, a->kids + 1, a->n_kids - 1, true);
-        if (p->last == '>')
-            dm_put_char(p, ' ');
-        dm_put_char(p, '>');
-        p->scopes = scopes;
-    }
-    p->inner = hold;
+    if (p->template_params)
+        print_template_args(p, a);
+    p->inner = around;
 }
 
 static void print_qualifier(struct dm_printer *p, struct dm_node *a)

@@ -72,14 +72,11 @@ static void put_lifetime(struct rust *r, int64_t lifetime)
 
 static void read_generic_args(struct rust *r)
 {
-    bool hold = r->skip, first = true;
+    bool hold = r->skip;
+    unsigned n = 0;
 
-    if (r->no_generics)
-        r->skip = true;
-    while (r->p < r->end && *r->p != 'E') {
-        if (!first)
-            put_cstr(r, ", ");
-        first = false;
+    r->skip |= r->no_generics;
+    while (next_item(r, &n, ", ")) {
         if (eat(r, 'L'))
             put_lifetime(r, read_base62(r));
         else if (eat(r, 'K'))
@@ -200,21 +197,18 @@ static const char *basic_type(char c)
 /* G base62: lifetimes that are bound here. Each must be used later, which bounds their number. */
 static void read_binder(struct rust *r)
 {
-    int64_t n;
+    int64_t more;
 
     if (!eat(r, 'G'))
         return;
-    n = wrap_add(read_base62(r), 1);
-    if (n >= (r->end - r->p) - r->lifetimes) {
+    more = wrap_add(read_base62(r), 1);
+    if (more >= r->end - r->p - r->lifetimes)
         fail(r);
-        return;
-    }
     put_cstr(r, "for<");
-    for (int64_t i = 0; i < n; i++) {
-        if (i > 0)
-            put_cstr(r, ", ");
+    while (!r->failed && more-- > 0) {
         r->lifetimes++;
         put_lifetime(r, 1);
+        put_cstr(r, more ? ", " : "");
     }
     put_cstr(r, "> ");
 }
@@ -238,7 +232,7 @@ static void read_abi(struct rust *r)
 
 static void read_fn(struct rust *r)
 {
-    bool first = true;
+    unsigned n = 0;
 
     read_binder(r);
     if (eat(r, 'U'))
@@ -246,12 +240,8 @@ static void read_fn(struct rust *r)
     if (eat(r, 'K'))
         read_abi(r);
     put_cstr(r, "fn(");
-    while (r->p < r->end && *r->p != 'E') {
-        if (!first)
-            put_cstr(r, ", ");
-        first = false;
+    while (next_item(r, &n, ", "))
         read_type(r);
-    }
     expect(r, 'E');
     put_char(r, ')');
     if (!eat(r, 'u')) {
@@ -285,29 +275,29 @@ static bool read_trait_path(struct rust *r)
     return true;
 }
 
+/* A trait with its associated types, which are shown among its generic arguments. */
+static void read_dyn_trait(struct rust *r)
+{
+    bool opened = read_trait_path(r);
+
+    for (; eat(r, 'p'); opened = true) {
+        put_cstr(r, opened ? ", " : "<");
+        rust_put_ident(r, rust_read_plain_ident(r));
+        put_cstr(r, " = ");
+        read_type(r);
+    }
+    if (opened)
+        put_char(r, '>');
+}
+
 static void read_dyn(struct rust *r)
 {
-    bool first = true;
+    unsigned n = 0;
 
     put_cstr(r, "dyn ");
     read_binder(r);
-    while (r->p < r->end && *r->p != 'E') {
-        bool opened;
-
-        if (!first)
-            put_cstr(r, " + ");
-        first = false;
-        opened = read_trait_path(r);
-        while (eat(r, 'p')) {
-            put_cstr(r, opened ? ", " : "<");
-            opened = true;
-            rust_put_ident(r, rust_read_plain_ident(r));
-            put_cstr(r, " = ");
-            read_type(r);
-        }
-        if (opened)
-            put_char(r, '>');
-    }
+    while (next_item(r, &n, " + "))
+        read_dyn_trait(r);
     expect(r, 'E');
 }
 
@@ -330,11 +320,8 @@ static void read_tuple(struct rust *r)
     unsigned n = 0;
 
     put_char(r, '(');
-    while (r->p < r->end && *r->p != 'E') {
-        if (n++)
-            put_cstr(r, ", ");
+    while (next_item(r, &n, ", "))
         read_type(r);
-    }
     put_cstr(r, n == 1 ? ",)" : ")");
     expect(r, 'E');
 }

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/buf.h"
 #include "base/wrap.h"
@@ -85,29 +86,32 @@ _printf_(2, 3) static inline void put_number(struct rust *r, const char *fmt, ..
     put_cstr(r, text);
 }
 
+/* Digits up to "_". No digits are 0, and every other number is one more than its digits say. */
 static inline int64_t read_base62(struct rust *r)
 {
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *start = r->p, *digit;
     uint64_t v = 0;
 
-    if (eat(r, '_'))
-        return 0;
-    while (r->p < r->end) {
-        char c = *r->p++;
-
-        if (c == '_')
-            return (int64_t) (v + 1);
-        v *= 62;
-        if (c >= '0' && c <= '9')
-            v += (uint64_t) (c - '0');
-        else if (c >= 'a' && c <= 'z')
-            v += (uint64_t) (c - 'a' + 10);
-        else if (c >= 'A' && c <= 'Z')
-            v += (uint64_t) (c - 'A' + 36);
-        else
+    for (; r->p < r->end && *r->p != '_'; r->p++) {
+        digit = memchr(digits, *r->p, sizeof(digits) - 1);
+        if (!digit)
             break;
+        v = v * 62 + (uint64_t) (digit - digits);
     }
-    fail(r);
-    return 0;
+    v += r->p > start;
+    expect(r, '_');
+    return r->failed ? 0 : (int64_t) v;
+}
+
+/* In a list that ends with "E": true if there is another item, after what separates it from the one before. */
+static inline bool next_item(struct rust *r, unsigned *n, const char *separator)
+{
+    if (r->p >= r->end || *r->p == 'E')
+        return false;
+    if ((*n)++)
+        put_cstr(r, separator);
+    return true;
 }
 
 static inline int64_t read_disambiguator(struct rust *r)

@@ -9,63 +9,69 @@ enum { PAGE = 4096 };
 #define KERNEL_HALF 0x8000000000000000ull
 #define PAGE_OFFSET_PPC64 0xc000000000000000ull
 
+/* The segment with the program's code; NULL when the file does not say which that is. */
 static const struct elf_segment *text_segment(const struct elf_file *f)
 {
-    for (uint32_t s = 0; s < f->n_sections; s++) {
-        uint64_t at = f->sections[s].address;
+    const struct elf_section *text = elf_find_section(f, ".text");
+    const struct elf_segment *found = NULL;
 
-        if (!str_is(f->sections[s].name, ".text"))
-            continue;
-        for (uint32_t i = 0; i < f->n_segments; i++) {
-            const struct elf_segment *p = &f->segments[i];
+    for (uint32_t i = f->n_segments; text && i-- > 0;) {
+        const struct elf_segment *p = &f->segments[i];
 
-            if (p->type == PT_LOAD && (p->flags & PF_X) && at >= p->vaddr && at < p->vaddr + p->memsz)
-                return p;
-        }
+        if (p->type == PT_LOAD && (p->flags & PF_X) && text->address - p->vaddr < p->memsz)
+            found = p;
     }
-    return NULL;
+    return found;
 }
 
-/* Kernels: perf reports the address of _stext as the start; ChromeOS maps its kernel to page 0. */
-static bool kernel_base(const struct elf_segment *p, const struct elf_mapping *m, uint64_t *ret)
-{
-    bool aligned_alike = m->has_kernel_symbol && m->start % PAGE == m->kernel_symbol % PAGE;
+/* What of the file is known to be at the start of the mapping. */
+enum elf_anchor {
+    ANCHOR_BYTES,   /* the bytes at the mapping's offset, as with every program and library */
+    ANCHOR_OFFSET,  /* the mapping's addresses are those of the file, moved by its offset */
+    ANCHOR_SYMBOL,  /* _stext: perf says so of kernels */
+    ANCHOR_SEGMENT, /* the first byte of the segment */
+    ANCHOR_UNKNOWN,
+};
 
-    if (p->vaddr == m->start - m->offset) {
+/* Kernels are mapped in several ways: from _stext on, by their segment, or (ChromeOS) at address 0. */
+static enum elf_anchor find_anchor(uint16_t type, const struct elf_segment *p, const struct elf_mapping *m)
+{
+    bool at_zero = m->start == 0 && m->limit != 0;
+    bool in_kernel = m->start >= KERNEL_HALF && m->limit > m->start;
+    bool whole_kernel = in_kernel && (!m->offset || m->offset == PAGE_OFFSET_PPC64 || m->offset == m->start);
+    bool on_symbol = m->has_kernel_symbol && (m->start - m->kernel_symbol) % PAGE == 0;
+
+    if (type == ET_EXEC && !m->has_kernel_symbol && m->start && m->start < KERNEL_HALF)
+        return ANCHOR_BYTES;
+    if (m->start - m->offset == p->vaddr)
+        return ANCHOR_OFFSET;
+    if ((at_zero && m->has_kernel_symbol) || (on_symbol && (whole_kernel || m->start % PAGE)))
+        return ANCHOR_SYMBOL;
+    if (whole_kernel)
+        return ANCHOR_SEGMENT;
+    if (type == ET_DYN)
+        return ANCHOR_BYTES;
+    return at_zero ? ANCHOR_SEGMENT : ANCHOR_UNKNOWN;
+}
+
+static int loaded_base(uint16_t type, const struct elf_segment *p, const struct elf_mapping *m, uint64_t *ret,
+                       struct err *e)
+{
+    switch (find_anchor(type, p, m)) {
+    case ANCHOR_BYTES:
+        *ret = m->start - m->offset - (p->vaddr - p->offset);
+        return 0;
+    case ANCHOR_OFFSET:
         *ret = m->offset;
-        return true;
-    }
-    if (m->start == 0 && m->limit != 0 && m->has_kernel_symbol) {
+        return 0;
+    case ANCHOR_SYMBOL:
         *ret = m->start - m->kernel_symbol;
-        return true;
-    }
-    if (m->start >= KERNEL_HALF && m->limit > m->start &&
-        (m->offset == 0 || m->offset == PAGE_OFFSET_PPC64 || m->offset == m->start)) {
-        *ret = aligned_alike ? m->start - m->kernel_symbol : m->start - p->vaddr;
-        return true;
-    }
-    if (m->start % PAGE != 0 && aligned_alike) {
-        *ret = m->start - m->kernel_symbol;
-        return true;
-    }
-    return false;
-}
-
-static int exec_base(const struct elf_segment *p, const struct elf_mapping *m, uint64_t *ret, struct err *e)
-{
-    if (!p) {
-        *ret = 0;
         return 0;
-    }
-    if (!m->has_kernel_symbol && m->start > 0 && m->start < KERNEL_HALF) {
-        *ret = m->start - m->offset + p->offset - p->vaddr;
-        return 0;
-    }
-    if (kernel_base(p, m, ret))
-        return 0;
-    if (m->start == 0 && m->limit != 0 && !m->has_kernel_symbol) {
+    case ANCHOR_SEGMENT:
         *ret = m->start - p->vaddr;
         return 0;
+    case ANCHOR_UNKNOWN:
+        break;
     }
     return err_set(e, -EINVAL,
                    "don't know how to handle EXEC segment: start=0x%" PRIx64 " limit=0x%" PRIx64 " offset=0x%" PRIx64,
@@ -75,26 +81,20 @@ static int exec_base(const struct elf_segment *p, const struct elf_mapping *m, u
 static int base_of(const struct elf_file *f, const struct elf_segment *p, const struct elf_mapping *m, uint64_t *ret,
                    struct err *e)
 {
+    bool everything = !m->start && !m->offset && (!m->limit || m->limit == UINT64_MAX);
+
     *ret = 0;
-    if (m->start == 0 && m->offset == 0 && (m->limit == UINT64_MAX || m->limit == 0))
-        return 0; /* a synthetic mapping over everything: the addresses are already those of the binary */
-    switch (f->type) {
-    case ET_EXEC:
-        return exec_base(p, m, ret, e);
-    case ET_REL:
-        if (m->offset != 0)
-            return err_set(e, -EINVAL, "don't know how to handle mapping.Offset");
-        *ret = m->start;
-        return 0;
-    case ET_DYN:
-        if (!p)
-            *ret = m->start - m->offset;
-        else if (!kernel_base(p, m, ret))
-            *ret = m->start - m->offset + p->offset - p->vaddr;
-        return 0;
-    default:
+    if (everything)
+        return 0; /* a synthetic mapping: the addresses are already those of the binary */
+    if (f->type != ET_EXEC && f->type != ET_DYN && f->type != ET_REL)
         return err_set(e, -EINVAL, "don't know how to handle FileHeader.Type %u", f->type);
-    }
+    if (f->type == ET_REL && m->offset)
+        return err_set(e, -EINVAL, "don't know how to handle mapping.Offset");
+    if (f->type != ET_REL && p)
+        return loaded_base((uint16_t) f->type, p, m, ret, e);
+    if (f->type != ET_EXEC)
+        *ret = m->start - m->offset;
+    return 0;
 }
 
 /* A segment that a mapping of [offset, offset + size) of the file can come from. */

@@ -285,24 +285,24 @@ int pprof_tools_nm(struct pprof_tools *t, const char *file, struct arena *a, str
 
 const struct pprof_nm_symbol *pprof_nm_find(const struct pprof_nm *nm, uint64_t address)
 {
-    size_t low = 0, high = nm->n;
+    const struct pprof_nm_symbol *s = nm->v;
+    bool exact = false;
 
-    if (!nm->n || address < nm->v[0].address || address >= nm->v[nm->n - 1].address + nm->v[nm->n - 1].size)
+    if (!nm->n || address < s->address || address >= s[nm->n - 1].address + s[nm->n - 1].size)
         return NULL;
-    while (low + 1 < high) {
-        size_t mid = (low + high) / 2;
+    /* Of several symbols at the address, the one that the halving meets first: pprof shows that one. */
+    for (size_t n = nm->n; n > 1 && !exact;) {
+        size_t half = n / 2;
 
-        if (address < nm->v[mid].address) {
-            high = mid;
+        if (s[half].address > address) {
+            n = half;
         } else {
-            low = mid;
-            if (address == nm->v[mid].address)
-                break;
+            s += half;
+            n -= half;
+            exact = s->address == address;
         }
     }
-    if (nm->v[low].data && address >= nm->v[low].address + nm->v[low].size)
-        return NULL;
-    return &nm->v[low];
+    return s->data && address - s->address >= s->size ? NULL : s;
 }
 
 /* --- instructions --- */

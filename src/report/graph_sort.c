@@ -191,48 +191,43 @@ static double go_log2(double x)
     return log(frac) * (1 / M_LN2) + exp;
 }
 
-static double edge_entropy(const struct graph *g, const uint32_t *list, uint32_t n, int64_t self)
+/* One term of Shannon's sum: the surprise of a part, weighted by how often it comes. */
+static double information(int64_t part, int64_t whole)
 {
-    double score = 0;
-    int64_t total = self;
+    double p = (double) part / (double) whole;
 
-    for (uint32_t i = 0; i < n; i++)
-        if (!g->edges[list[i]].dead && g->edges[list[i]].weight > 0)
-            wrap_inc(&total, g->edges[list[i]].weight);
-    if (!total)
-        return 0;
-    for (uint32_t i = 0; i < n; i++) {
-        double frac = (double) wrap_abs(g->edges[list[i]].weight) / (double) total;
-
-        if (!g->edges[list[i]].dead)
-            score += -frac * go_log2(frac);
-    }
-    if (self > 0) {
-        double frac = (double) self / (double) total;
-
-        score += -frac * go_log2(frac);
-    }
-    return score;
+    return p * go_log2(p);
 }
 
-static bool has_edges(const struct graph *g, const uint32_t *list, uint32_t n)
+/* Half of a node's score: the entropy of its edges on one side, list[from, to), with its own value `self` as one more of
+ * them. A side without edges counts 1, so that entries and leaves are favoured. */
+static double side_entropy(const struct graph *g, const uint32_t *list, uint32_t from, uint32_t to, int64_t self)
 {
-    for (uint32_t i = 0; i < n; i++)
-        if (!g->edges[list[i]].dead)
-            return true;
-    return false;
+    int64_t whole = self;
+    uint32_t live = 0;
+    double sum = 0;
+
+    for (uint32_t k = from; k < to; k++) {
+        const struct graph_edge *e = &g->edges[list[k]];
+
+        live += !e->dead;
+        wrap_inc(&whole, e->dead || e->weight < 0 ? 0 : e->weight);
+    }
+    if (!live || !whole)
+        return live ? 0 : 1;
+    for (uint32_t k = from; k < to; k++)
+        if (!g->edges[list[k]].dead)
+            sum -= information(wrap_abs(g->edges[list[k]].weight), whole);
+    return self > 0 ? sum - information(self, whole) : sum;
 }
 
 static int64_t entropy(const struct graph *g, uint32_t node)
 {
     const struct graph_node *n = &g->nodes[node];
-    const uint32_t *in = g->in + g->in_first[node], *out = g->out + g->out_first[node];
-    uint32_t n_in = g->in_first[node + 1] - g->in_first[node], n_out = g->out_first[node + 1] - g->out_first[node];
-    double score = 0;
+    double callers = side_entropy(g, g->in, g->in_first[node], g->in_first[node + 1], 0);
+    double callees = side_entropy(g, g->out, g->out_first[node], g->out_first[node + 1], n->flat);
 
-    score += has_edges(g, in, n_in) ? edge_entropy(g, in, n_in, 0) : 1;
-    score += has_edges(g, out, n_out) ? edge_entropy(g, out, n_out, n->flat) : 1;
-    return wrap_add(wrap_int64(score * (double) n->cum), n->flat);
+    return wrap_add(wrap_int64((callers + callees) * (double) n->cum), n->flat);
 }
 
 int graph_sort(struct graph *g, enum graph_sort by)

@@ -65,52 +65,56 @@ void graph_trim_tags(struct graph *g, int64_t cutoff)
         }
 }
 
-/* Can the edge's source reach its end without it? Breadth first, backwards. */
-static bool is_redundant(const struct graph *g, uint32_t edge, uint32_t *queue, uint32_t *seen, uint32_t stamp)
+/* A search for another way to the end of an edge, from that end back. */
+struct detour {
+    const struct graph *g;
+    uint32_t *todo; /* a stack of nodes whose callers are still to be looked at */
+    size_t n_todo;
+    uint32_t *reached; /* per node: the number of the last search that came by */
+    uint32_t search;
+};
+
+/* Puts the callers of `node` on the stack, without the one that `edge`, which may not be used, leads from. */
+static void push_callers(struct detour *d, uint32_t node, const struct graph_edge *edge)
 {
-    const struct graph_edge *e = &g->edges[edge];
-    size_t head = 0, tail = 0;
+    for (uint32_t k = d->g->in_first[node]; k < d->g->in_first[node + 1]; k++) {
+        const struct graph_edge *in = &d->g->edges[d->g->in[k]];
 
-    queue[tail++] = e->dst;
-    seen[e->dst] = stamp;
-    while (head < tail) {
-        uint32_t n = queue[head++];
-
-        for (uint32_t k = g->in_first[n]; k < g->in_first[n + 1]; k++) {
-            const struct graph_edge *i = &g->edges[g->in[k]];
-
-            if (i->dead || g->in[k] == edge || seen[i->src] == stamp)
-                continue;
-            if (i->src == e->src)
-                return true;
-            seen[i->src] = stamp;
-            queue[tail++] = i->src;
+        if (in != edge && !in->dead && d->reached[in->src] != d->search) {
+            d->reached[in->src] = d->search;
+            d->todo[d->n_todo++] = in->src;
         }
     }
-    return false;
+}
+
+static bool has_detour(struct detour *d, const struct graph_edge *edge)
+{
+    d->search++;
+    d->n_todo = 0;
+    d->reached[edge->dst] = d->search;
+    push_callers(d, edge->dst, edge);
+    while (d->n_todo && d->reached[edge->src] != d->search)
+        push_callers(d, d->todo[--d->n_todo], edge);
+    return edge->src != edge->dst && d->reached[edge->src] == d->search;
 }
 
 int graph_remove_redundant(struct graph *g)
 {
-    _cleanup_(mem_freep) uint32_t *queue = mem_alloc((g->n_nodes + 1) * sizeof(*queue));
-    _cleanup_(mem_freep) uint32_t *seen = mem_zalloc_array(g->n_nodes + 1, sizeof(*seen));
+    _cleanup_(mem_freep) uint32_t *todo = mem_alloc((g->n_nodes + 1) * sizeof(*todo));
+    _cleanup_(mem_freep) uint32_t *reached = mem_zalloc_array(g->n_nodes + 1, sizeof(*reached));
     _cleanup_(mem_freep) uint32_t *in = mem_alloc((g->n_edges + 1) * sizeof(*in));
-    uint32_t stamp = 0;
+    struct detour d = {.g = g, .todo = todo, .reached = reached};
 
-    if (!queue || !seen || !in)
+    if (!todo || !reached || !in)
         return -ENOMEM;
-    /* Backwards, so that the lightest go first. */
-    for (size_t i = g->n_order; i-- > 0;) {
-        uint32_t n = graph_sorted_edges(g, g->order[i], true, in);
+    for (size_t i = g->n_order; i > 0; i--) {
+        uint32_t n = graph_sorted_edges(g, g->order[i - 1], true, in), real = n;
 
-        while (n-- > 0) {
-            struct graph_edge *e = &g->edges[in[n]];
-
-            if (!e->residual)
-                break; /* no residual edge heavier than a real one is removed: that would be confusing */
-            if (is_redundant(g, in[n], queue, seen, ++stamp))
-                e->dead = true;
-        }
+        /* Only residual edges that are lighter than every real one are removed, the lightest first. */
+        while (real > 0 && g->edges[in[real - 1]].residual)
+            real--;
+        for (uint32_t k = n; k > real; k--)
+            g->edges[in[k - 1]].dead = has_detour(&d, &g->edges[in[k - 1]]);
     }
     return 0;
 }

@@ -47,29 +47,25 @@ static uint8_t channel(double v)
     return v >= 0 && v < 256 ? (uint8_t) v : 0;
 }
 
-/* Green for -1, grey for 0, red for 1; light when for a background. */
-static void put_color(struct buf *out, double score, bool background)
+/*
+ * The colour of a share: red for gains, green for losses, grey for none; light for backgrounds. The opposite channel is
+ * darkened in proportion to the share to the power of 0.3, which makes small shares distinguishable, and blue is
+ * darkened for all of them. Below a fifth, the colour fades to grey. Without a total the share is not a number, and
+ * green is 0.
+ */
+static void put_color(struct buf *out, double share, bool background)
 {
-    const double shift = 0.7;
-    double saturation = background ? 0.1 : 1.0, value = background ? 0.93 : 0.7, r, g, b;
+    static const struct {
+        double lightness, saturation;
+    } foreground_and_back[] = {{0.7, 1.0}, {0.93, 0.1}};
+    double lightness = foreground_and_back[background].lightness;
+    double strength = fabs(share) > 1 ? 1 : fabs(share);
+    double taken = foreground_and_back[background].saturation * (strength < 0.2 ? strength / 0.2 : 1);
+    double faded = lightness * (1 - taken * pow(strength, 0.3));
+    bool loss = share < 0;
 
-    if (!isnan(score))
-        score = score > 1 ? 1 : score < -1 ? -1 : score;
-    if (fabs(score) < 0.2)
-        saturation *= fabs(score) / 0.2;
-    if (score > 0)
-        score = pow(score, 1.0 - shift);
-    if (score < 0)
-        score = -pow(-score, 1.0 - shift);
-    if (score < 0) {
-        g = value;
-        r = value * (1 + saturation * score);
-    } else {
-        r = value;
-        g = value * (1 - saturation * score);
-    }
-    b = value * (1 - saturation);
-    buf_printf(out, "#%02x%02x%02x", channel(r), channel(g), channel(b));
+    buf_printf(out, "#%02x%02x%02x", channel(loss ? faded : lightness), channel(loss ? lightness : faded),
+               channel(lightness * (1 - taken)));
 }
 
 static void put_legend(struct dot *d, const struct report_graph *rg)
@@ -231,9 +227,8 @@ static int64_t box_cum(const struct box *b)
 static double distance(const struct box *t, const struct box *u)
 {
     struct str unit;
-    double v = units_scale(u->value, u->unit, t->unit, &unit);
 
-    return v < (double) t->value ? (double) t->value - v : v - (double) t->value;
+    return fabs((double) t->value - units_scale(u->value, u->unit, t->unit, &unit));
 }
 
 /* Widens the range [min, max] of a bucket by one more tag. */

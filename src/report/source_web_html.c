@@ -40,6 +40,12 @@ static uint32_t character_size(struct str s)
     return 0;
 }
 
+/* The number of columns that a character takes at this column. */
+static size_t columns_of(char c, size_t column)
+{
+    return c == '\t' ? 8 - column % 8 : 1;
+}
+
 /* Replaces tabs by spaces, and pads with spaces up to COLUMNS. */
 static void put_padded(struct buf *out, struct str s)
 {
@@ -48,31 +54,25 @@ static void put_padded(struct buf *out, struct str s)
     while (s.n) {
         uint32_t n = character_size(s);
 
-        column++;
-        if (s.p[0] == '\t') {
-            buf_putc(out, ' ');
-            for (; column % 8; column++)
-                buf_putc(out, ' ');
-        } else if (n) {
+        if (s.p[0] == '\t')
+            buf_pad(out, ' ', columns_of('\t', column));
+        else if (n)
             buf_put(out, s.p, n);
-        } else {
+        else
             buf_puts(out, "\xef\xbf\xbd");
-        }
+        column += columns_of(s.p[0], column);
         s = str_slice(s, n ? n : 1, s.n);
     }
-    for (; column < COLUMNS; column++)
-        buf_putc(out, ' ');
+    if (column < COLUMNS)
+        buf_pad(out, ' ', COLUMNS - column);
 }
 
 static size_t indentation(struct str line)
 {
     size_t column = 0;
 
-    for (uint32_t i = 0; i < line.n && (line.p[i] == ' ' || line.p[i] == '\t'); i++) {
-        column++;
-        while (line.p[i] == '\t' && column % 8)
-            column++;
-    }
+    for (uint32_t i = 0; i < line.n && (line.p[i] == ' ' || line.p[i] == '\t'); i++)
+        column += columns_of(line.p[i], column);
     return column;
 }
 

@@ -87,20 +87,17 @@ void units_prepare(struct units_conversion *c, struct str from, struct str to)
             c->to = (struct str){0};
 }
 
+/* In the largest unit of which there is at least one; the units of a family are in the order of their size. */
 static double scale_automatic(const struct units_conversion *c, double v, struct str *ret_unit)
 {
     const struct family *f = &families[c->family];
-    double best = 0;
+    const struct unit_names *u = &f->fallback;
 
-    for (size_t i = 0; i < f->n; i++)
-        if (f->units[i].factor >= best && v / f->units[i].factor >= 1.0) {
-            best = f->units[i].factor;
-            *ret_unit = str_from(f->units[i].name);
-        }
-    if (best != 0)
-        return v / best;
-    *ret_unit = str_from(f->fallback.name);
-    return v / f->fallback.factor;
+    for (size_t i = f->n; i > 0 && u == &f->fallback; i--)
+        if (v / f->units[i - 1].factor >= 1.0)
+            u = &f->units[i - 1];
+    *ret_unit = str_from(u->name);
+    return v / u->factor;
 }
 
 double units_convert(const struct units_conversion *c, int64_t value, struct str *ret_unit)
@@ -191,14 +188,19 @@ static struct str without_plural(struct str s)
     return s.n && s.p[s.n - 1] == 's' ? str_slice(s, 0, s.n - 1) : s;
 }
 
+/* The family of a unit, NULL if it has none. No name is in two families. */
+static const struct family *family_of(struct str unit)
+{
+    const struct family *f = families;
+
+    while (f < families + ARRAY_SIZE(families) && !family_find(f, unit))
+        f++;
+    return f < families + ARRAY_SIZE(families) ? f : NULL;
+}
+
 bool units_compatible(struct str type1, struct str unit1, struct str type2, struct str unit2)
 {
-    if (!str_eq(without_plural(type1), without_plural(type2)))
-        return false;
-    if (str_eq(unit1, unit2))
-        return true;
-    for (size_t i = 0; i < ARRAY_SIZE(families); i++)
-        if (family_find(&families[i], unit1) && family_find(&families[i], unit2))
-            return true;
-    return false;
+    bool convertible = str_eq(unit1, unit2) || (family_of(unit1) && family_of(unit1) == family_of(unit2));
+
+    return convertible && str_eq(without_plural(type1), without_plural(type2));
 }
