@@ -14,13 +14,13 @@
 #include "sdk/frame_table.h"
 #include "sdk/heap.h"
 #include "sdk/heap_view.h"
+#include "sdk/last_error.h"
 #include "sdk/mem_sdk.h"
 #include "sdk/modules.h"
 #include "sdk/provider.h"
 #include "sdk/span.h"
 #include "sdk/start.h"
 #include "sdk/thread_hooks.h"
-#include "sdk/words.h"
 
 static struct wick_provider *current;
 static pthread_mutex_t one_lock = PTHREAD_MUTEX_INITIALIZER; /* guards the current provider, and start and stop */
@@ -36,7 +36,7 @@ static struct wick_provider *given(struct wick_provider *p)
     struct wick_provider *c = provider_current();
 
     if (!c || (p && p != c))
-        words_set(WICK_ESTATE, "no provider exists");
+        last_error_set(WICK_ESTATE, "no provider exists");
     return !p || p == c ? c : NULL;
 }
 
@@ -319,7 +319,7 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
     pthread_mutex_lock(&one_lock);
     if (current) {
         pthread_mutex_unlock(&one_lock);
-        words_set(WICK_EBUSY, "this process already has a provider");
+        last_error_set(WICK_EBUSY, "this process already has a provider");
         return NULL;
     }
     p = mem_zalloc(sizeof *p);
@@ -344,7 +344,7 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
     pthread_mutex_unlock(&one_lock);
     if (r == 0)
         return p;
-    words_from(r, &e);
+    last_error_from(r, &e);
     if (p)
         settings_done(&p->s);
     mem_free(p);
@@ -389,7 +389,7 @@ int wick_start(struct wick_provider *p)
     if (r == 0)
         publish(p);
     pthread_mutex_unlock(&one_lock);
-    return r < 0 ? words_from(r, &e) : 0;
+    return r < 0 ? last_error_from(r, &e) : 0;
 }
 
 int wick_stop(struct wick_provider *p)
@@ -402,7 +402,7 @@ int wick_stop(struct wick_provider *p)
     stop_locked(p);
     r = p->flush_result;
     pthread_mutex_unlock(&one_lock);
-    return r < 0 ? words_set(words_code(r), "%s", p->flush_words) : 0;
+    return r < 0 ? last_error_set(last_error_code(r), "%s", p->flush_error) : 0;
 }
 
 int wick_pause(struct wick_provider *p)
@@ -420,7 +420,7 @@ int wick_pause(struct wick_provider *p)
 int wick_resume(struct wick_provider *p)
 {
     if (!(p = given(p)) || !atomic_load(&core.running))
-        return words_set(WICK_ESTATE, "no provider exists, or it is stopped");
+        return last_error_set(WICK_ESTATE, "no provider exists, or it is stopped");
     pthread_mutex_lock(&one_lock);
     atomic_store(&core.sampling, true);
     thr_arm_all();
@@ -438,7 +438,7 @@ int wick_flush(struct wick_provider *p, unsigned timeout_ms)
     int r = 0;
 
     if (!(p = given(p)) || !atomic_load(&p->thread_running))
-        return words_set(WICK_ESTATE, "no provider exists, or it is stopped");
+        return last_error_set(WICK_ESTATE, "no provider exists, or it is stopped");
     clock_gettime(CLOCK_REALTIME, &until);
     if (!timeout_ms) /* the timeout of the export, plus time to report its error */
         timeout_ms = (unsigned) p->s.timeout_ms + 1000;
@@ -452,7 +452,8 @@ int wick_flush(struct wick_provider *p, unsigned timeout_ms)
         r = pthread_cond_timedwait(&p->changed, &p->lock, &until);
     r = p->flush_done >= mine ? p->flush_result : -ETIMEDOUT;
     if (r < 0)
-        r = words_set(words_code(r), "%s", p->flush_words[0] ? p->flush_words : "the export did not finish in time");
+        r = last_error_set(last_error_code(r), "%s",
+                           p->flush_error[0] ? p->flush_error : "the export did not finish in time");
     pthread_mutex_unlock(&p->lock);
     return r;
 }
@@ -464,7 +465,7 @@ int wick_get_stats(struct wick_provider *p, struct wick_stats *ret)
     if (!(p = given(p)))
         return WICK_ESTATE;
     if (ret->size < sizeof ret->size)
-        return words_set(WICK_EINVAL, "stats.size is not set: use WICK_STATS_INIT");
+        return last_error_set(WICK_EINVAL, "stats.size is not set: use WICK_STATS_INIT");
     for (int i = 0; i < N_TYPES; i++)
         s.samples[i] = atomic_load(&core.samples[i]);
     s.samples[TYPE_ALLOC] = heap_samples();
@@ -525,13 +526,13 @@ int wick_snapshot(struct wick_provider *p, unsigned type, void **ret, size_t *re
     if (!(p = given(p)))
         return WICK_ESTATE;
     if (!type || type & (type - 1) || !(type & p->s.types))
-        return words_set(WICK_EINVAL, "type 0x%x is not being sampled", type);
+        return last_error_set(WICK_EINVAL, "type 0x%x is not being sampled", type);
     s.type = type == WICK_ALLOC ? TYPE_HEAP : __builtin_ctz(type);
     r = provider_run(p, take_snapshot, &s);
     if (r < 0)
-        return words_from(r, &s.e);
+        return last_error_from(r, &s.e);
     *ret = buf_take(&s.out, ret_size);
-    return *ret ? 0 : words_set(WICK_ENOMEM, "out of memory for a snapshot");
+    return *ret ? 0 : last_error_set(WICK_ENOMEM, "out of memory for a snapshot");
 }
 
 void wick_snapshot_free(void *p, size_t size)
@@ -559,5 +560,5 @@ int wick_serve_pprof(struct wick_provider *p, const char *address)
     if (!(p = given(p)))
         return WICK_ESTATE;
     r = provider_run(p, start_listening, &l);
-    return r < 0 ? words_from(r, &l.e) : r;
+    return r < 0 ? last_error_from(r, &l.e) : r;
 }

@@ -271,7 +271,7 @@ static void run_flush(struct wick_provider *p, int64_t now)
     memcpy(p->last_error, e.message, sizeof p->last_error - 1);
     if (r == 0)
         p->last_error[0] = 0;
-    memcpy(p->flush_words, e.message, sizeof p->flush_words);
+    memcpy(p->flush_error, e.message, sizeof p->flush_error);
     p->flush_result = r;
     p->flush_done = wanted;
     pthread_cond_broadcast(&p->changed);

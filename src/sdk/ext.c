@@ -9,8 +9,8 @@
 #include "sdk/core.h"
 #include "sdk/ext_frames.h"
 #include "sdk/heap.h"
+#include "sdk/last_error.h"
 #include "sdk/span.h"
-#include "sdk/words.h"
 
 static _Atomic int thread_key = -1; /* key number of the label thread.name */
 
@@ -27,7 +27,7 @@ int wick_ext_thread(void)
     if (atomic_load(&thread_key) < 0)
         atomic_store(&thread_key, span_key_number(SEMCONV_THREAD_NAME));
     if (!thr_self && !thr_adopt())
-        return words_set(WICK_ENOMEM, "too many threads");
+        return last_error_set(WICK_ENOMEM, "too many threads");
     return WICK_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sends a part of the output of `wick run -o` from a process that cannot write into its directory, because it changed
- * its user or its root. See cli/run_parts.h for the protocol.
+ * its user or its root. See record/run_parts.h for the protocol.
  */
 #ifndef SDK_PART_SEND_H
 #define SDK_PART_SEND_H

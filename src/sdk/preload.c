@@ -20,6 +20,7 @@
 #include "sdk/core.h"
 #include "sdk/ending.h"
 #include "sdk/heap.h"
+#include "sdk/last_error.h"
 #include "sdk/new_hooks.h"
 #include "sdk/part_send.h"
 #include "sdk/provider.h"
@@ -27,7 +28,6 @@
 #include "sdk/start.h"
 #include "sdk/sys.h"
 #include "sdk/thread_hooks.h"
-#include "sdk/words.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -106,10 +106,10 @@ void start_hooks(void)
 }
 
 /* --- start --- */
-static void say(const char *what, const char *words)
+static void say(const char *what, const char *message)
 {
     char line[640];
-    int n = snprintf(line, sizeof line, "wick: %s process %d: %s\n", what, (int) getpid(), words);
+    int n = snprintf(line, sizeof line, "wick: %s process %d: %s\n", what, (int) getpid(), message);
 
     if (n > 0)
         (void) !write(STDERR_FILENO, line, MIN((size_t) n, sizeof line - 1));

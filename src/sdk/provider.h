@@ -37,7 +37,7 @@ struct wick_provider {
     pthread_cond_t changed;                     /* signalled when something below was done */
     uint64_t flush_wanted, flush_done;          /* under lock: flushes requested and done */
     int flush_result;                           /* under lock */
-    char flush_words[ERR_MESSAGE_MAX];          /* under lock */
+    char flush_error[ERR_MESSAGE_MAX];          /* under lock */
     int (*job)(struct wick_provider *, void *); /* under lock: to be run on the background thread */
     void *job_arg;
     int job_result;
@@ -57,7 +57,7 @@ struct wick_provider {
     int64_t gov_cpu, gov_own;
     struct agg file_totals[N_TYPES]; /* for the option `file`: sums since the start */
     pid_t pid;
-    char host[65]; /* host.name */
+    char host[65];                /* host.name */
     uint64_t heap_samples_before; /* samples of the parent, in a forked child */
 };
 

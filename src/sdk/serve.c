@@ -202,25 +202,25 @@ void server_free(struct wick_provider *p)
 /* --- responses --- */
 static void answer(struct serve_conn *c, int status, const char *type, const void *body, size_t n, const char *extra)
 {
-    const char *words = status == 200   ? "OK"
-                        : status == 400 ? "Bad Request"
-                        : status == 403 ? "Forbidden"
-                        : status == 404 ? "Not Found"
-                        : status == 405 ? "Method Not Allowed"
-                                        : "Internal Server Error";
+    const char *reason = status == 200   ? "OK"
+                         : status == 400 ? "Bad Request"
+                         : status == 403 ? "Forbidden"
+                         : status == 404 ? "Not Found"
+                         : status == 405 ? "Method Not Allowed"
+                                         : "Internal Server Error";
 
     buf_printf(&c->out,
                "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nX-Content-Type-Options: nosniff\r\n"
                "Connection: close\r\n%s\r\n",
-               status, words, type, n, extra);
+               status, reason, type, n, extra);
     buf_put(&c->out, body, n);
     c->answering = true;
     c->until = clock_mono() + 30 * NS_PER_S;
 }
 
-static void refuse(struct serve_conn *c, int status, const char *words)
+static void refuse(struct serve_conn *c, int status, const char *message)
 {
-    answer(c, status, "text/plain; charset=utf-8", words, strlen(words), "X-Go-Pprof: 1\r\n");
+    answer(c, status, "text/plain; charset=utf-8", message, strlen(message), "X-Go-Pprof: 1\r\n");
 }
 
 /* s is an open session, or one that was filled only for this response. */
@@ -241,7 +241,7 @@ static void answer_profile(struct wick_provider *p, struct serve_conn *c, struct
 }
 
 static const struct {
-    const char *name, *words;
+    const char *name, *text;
 } profiles[] = {
     {"allocs", "A sampling of all past memory allocations. With seconds=N: of those in N seconds from now."},
     {"block", "The same as mutex."},
@@ -291,7 +291,7 @@ static void answer_index(struct wick_provider *p, struct serve_conn *c)
     buf_puts(&b, "</p>\n<a href=\"goroutine?debug=2\">full goroutine stack dump</a><br>\n"
                  "<p>Profile Descriptions:</p>\n<ul>\n");
     for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
-        buf_printf(&b, "<li><div class=profile-name>%s:</div> %s</li>\n", profiles[i].name, profiles[i].words);
+        buf_printf(&b, "<li><div class=profile-name>%s:</div> %s</li>\n", profiles[i].name, profiles[i].text);
     buf_puts(&b, "</ul>\n<p><code>go tool pprof http://HOST:PORT/debug/pprof/profile?seconds=30</code></p>\n"
                  "</body>\n</html>\n");
     answer(c, 200, "text/html; charset=utf-8", b.p, b.n, "");

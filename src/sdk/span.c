@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "model/semconv.h"
 #include "sdk/ext.h"
-#include "sdk/words.h"
+#include "sdk/last_error.h"
 #include "wick.h"
 
 #ifndef PR_SET_VMA
@@ -229,17 +229,18 @@ int wick_label_set(const char *name, const char *value)
     int index, result = WICK_OK;
 
     if (n == 0 || n > KEY_MAX || vn > VALUE_MAX)
-        return words_set(WICK_EINVAL, "the key of a label must have 1 to 63 bytes and its value at most 127");
+        return last_error_set(WICK_EINVAL, "the key of a label must have 1 to 63 bytes and its value at most 127");
     t = state();
     index = t ? key_index(name) : -1;
     if (index < 0)
-        return words_set(WICK_ENOMEM, "no space for label '%s'", name);
+        return last_error_set(WICK_ENOMEM, "no space for label '%s'", name);
     r = &t->record;
     owns_context(t);
     r->valid = 0;
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     if (remove_label(r, (uint8_t) index) >= LABELS_MAX || r->attrs_data_size + vn + 2 > SPAN_ATTRS_MAX) {
-        result = value ? words_set(WICK_ENOMEM, "a thread can have at most 8 labels of 612 bytes in total") : WICK_OK;
+        result =
+            value ? last_error_set(WICK_ENOMEM, "a thread can have at most 8 labels of 612 bytes in total") : WICK_OK;
     } else if (value) {
         uint8_t *p = r->attrs_data + r->attrs_data_size;
 

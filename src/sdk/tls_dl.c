@@ -29,7 +29,7 @@ struct tls_functions {
     int (*shutdown)(void *);
     int (*get_error)(const void *, int);
     long (*verify_result)(const void *);
-    const char *(*verify_words)(long); /* libcrypto's */
+    const char *(*verify_error_string)(long); /* libcrypto's */
 };
 
 static const struct {
@@ -54,7 +54,7 @@ static const struct {
     {"SSL_shutdown", offsetof(struct tls_functions, shutdown)},
     {"SSL_get_error", offsetof(struct tls_functions, get_error)},
     {"SSL_get_verify_result", offsetof(struct tls_functions, verify_result)},
-    {"X509_verify_cert_error_string", offsetof(struct tls_functions, verify_words)},
+    {"X509_verify_cert_error_string", offsetof(struct tls_functions, verify_error_string)},
 };
 
 static struct tls_functions ops;
@@ -137,7 +137,7 @@ int tls_open(struct transport *t, const char *host, bool h2, const char *ca_file
             continue;
         verified = ops.verify_result(t->ssl);
         if (verified)
-            return err_set(e, -EPROTO, "TLS with %s: %s", host, ops.verify_words(verified));
+            return err_set(e, -EPROTO, "TLS with %s: %s", host, ops.verify_error_string(verified));
         return err_set(e, r, "TLS with %s failed: %m", host);
     }
     return 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damage is told in every answer: of two tenants, one has a segment with a flipped bit. Every question of that tenant is
+"""Damage is reported in every answer: of two tenants, one has a segment with a flipped bit. Every question of that tenant is
 answered from what is left and says so, in a header and where the format has a place for it; no answer of the other does."""
 import gzip
 import json

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error message of each thread's last failure (words.h). The text is in per-thread memory, allocated at the first
+/* The error message of each thread's last failure (last_error.h). The text is in per-thread memory, allocated at the first
  * failure and freed when the thread ends. */
-#include "sdk/words.h"
+#include "sdk/last_error.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "wick.h"
 
-struct words {
+struct last_error {
     int code;
     char text[512];
 };
@@ -25,9 +25,9 @@ static void make_key(void)
     have_key = pthread_key_create(&key, mem_free) == 0;
 }
 
-static struct words *mine(bool make)
+static struct last_error *mine(bool make)
 {
-    struct words *w;
+    struct last_error *w;
 
     pthread_once(&once, make_key);
     w = have_key ? pthread_getspecific(key) : NULL;
@@ -36,9 +36,9 @@ static struct words *mine(bool make)
     return w;
 }
 
-int words_set(int code, const char *fmt, ...)
+int last_error_set(int code, const char *fmt, ...)
 {
-    struct words *w = mine(true);
+    struct last_error *w = mine(true);
     va_list ap;
 
     if (!w)
@@ -50,7 +50,7 @@ int words_set(int code, const char *fmt, ...)
     return code;
 }
 
-int words_code(int r)
+int last_error_code(int r)
 {
     switch (-r) {
     case ENOMEM:
@@ -83,21 +83,21 @@ int words_code(int r)
     }
 }
 
-int words_from(int r, const struct err *e)
+int last_error_from(int r, const struct err *e)
 {
-    return words_set(words_code(r), "%s", err_message(e, r));
+    return last_error_set(last_error_code(r), "%s", err_message(e, r));
 }
 
 const char *wick_last_error(void)
 {
-    struct words *w = mine(false);
+    struct last_error *w = mine(false);
 
     return w ? w->text : "";
 }
 
 int wick_last_code(void)
 {
-    struct words *w = mine(false);
+    struct last_error *w = mine(false);
 
     return w ? w->code : 0;
 }
