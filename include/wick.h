@@ -71,7 +71,7 @@ enum wick_type {
 
 enum wick_protocol {
     WICK_PROTOCOL_AUTO = 0, /* from OTEL_EXPORTER_OTLP_PROTOCOL, else HTTP for port 4318 or a path, gRPC for 4317;
-                                at other ports of an http(s) URL the peer is asked: HTTP if it takes it, else gRPC */
+                                at other ports of an http(s) URL the peer is asked: HTTP if it accepts that, else gRPC */
     WICK_PROTOCOL_GRPC = 1,
     WICK_PROTOCOL_HTTP = 2, /* OTLP/HTTP with protobuf */
 };

@@ -198,7 +198,7 @@ def check_tests():
 
 def check_language():
     """The phrases of the list, in what people read: comments and strings of the sources, documents, the UI."""
-    names = {p.name for base in ("src", "include", "tests", "fuzz", "bench", "python", "go", "web", "tools") for p in (ROOT / base).rglob("*.[ch]")}
+    paths = {str(p) for base in ("src", "include", "tests", "fuzz", "bench", "python", "go", "web", "tools") for p in (ROOT / base).rglob("*.[ch]")}
     bad = []
     files = [*sources(".c", ".h"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "web/src").rglob("*.js"), *(ROOT / "python").rglob("*.py"),
              *(ROOT / "python/src").rglob("*.[ch]"), *(ROOT / "go").rglob("*.go"), ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]
@@ -210,10 +210,10 @@ def check_language():
                 if m:
                     bad.append(f"{rel}:{n}: '{m.group(0)}': {instead}")
         if p.suffix in (".c", ".h"):
-            for comment in re.findall(r"/\*.*?\*/", text, re.S):
-                for name in re.findall(r"(?<![\w./-])([a-z][a-z0-9_]+\.[ch])\b", comment):
-                    if name not in names and name not in FOREIGN_FILES:
-                        bad.append(f"{rel} refers to {name}, which does not exist")
+            text = " ".join(re.findall(r"/\*.*?\*/", text, re.S))
+        for name in re.findall(r"(?<![\w./-])((?:[a-z0-9_]+/)*[a-z][a-z0-9_.]*\.[ch])\b", text) if p.suffix in (".c", ".h", ".md") else ():
+            if not any(path.endswith("/" + name) for path in paths) and name not in FOREIGN_FILES:
+                bad.append(f"{rel} refers to {name}, which does not exist")
     return bad
 
 

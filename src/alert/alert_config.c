@@ -71,7 +71,7 @@ const struct option alert_options[] = {
      "CPU limit of the evaluation, in percent of a core; beyond it rules are evaluated less often; 0: no limit"},
     {"repeat", OPT_DURATION, ALERTS(repeat), "4h",
      "time between reminders to a webhook of an alert that is still firing; 0s: none"},
-    {"timeout", OPT_DURATION, ALERTS(timeout), "10s", "of one request to a receiver"},
+    {"timeout", OPT_DURATION, ALERTS(timeout), "10s", "time limit of one request to a receiver"},
     {"rules", OPT_TABLES, ALERTS(rules), NULL,
      "the rules (default: if there are receivers, a rule of type verdict for every service)", .table = rule_options,
      .size = sizeof(struct alert_rule_config)},

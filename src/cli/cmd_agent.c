@@ -25,7 +25,7 @@ static const struct arg agent_args[] = {
     {0, "config", ARG_LIST, AT(config), "FILE",
      "read options from the section 'agent' of this wick.yaml (docs/configuration.md)"},
     {0, "export", ARG_STRING, AT(o.export), "URL",
-     "OTLP endpoint: http://HOST:4317 (gRPC), http://HOST:4318 (HTTP), other ports: HTTP if the peer takes it, else gRPC"},
+     "OTLP endpoint: http://HOST:4317 (gRPC), http://HOST:4318 (HTTP), other ports: HTTP if the peer accepts it, else gRPC"},
     {0, "scrape", ARG_LIST, AT(o.scrape), "URL",
      "also scrape /debug/pprof/ of the program at URL, as http://localhost:8080; repeatable"},
     {0, "token", ARG_STRING, AT(o.token), "TOKEN", "bearer token to send (default: $WICK_TOKEN)"},

@@ -8,8 +8,8 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
-#include "client/ask.h"
 #include "cli/command.h"
+#include "client/ask.h"
 #include "client/text_table.h"
 #include "conf/args.h"
 #include "net/http.h"
@@ -60,7 +60,7 @@ static int alerts_check(const void *options, int argc, char **argv, struct err *
         args.config.v[args.config.n++] = argv[i];
     r = serve_load(&args, &load, e);
     if (r == 0)
-        printf("%u alert rules, %u recording rules, %u receivers: correct\n", load.alerts->n, load.alerts->n_recordings,
+        printf("%u alert rules, %u recording rules, %u receivers: valid\n", load.alerts->n, load.alerts->n_recordings,
                load.alerts->n_targets);
     serve_load_done(&load);
     return r;

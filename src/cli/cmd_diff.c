@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wick diff OLD NEW: compares profiles, and with --fail-if is a gate for CI. The exit status is 0 if every condition
- * holds off, 1 if one of them is met, and 2 if the profiles could not be compared, so that a gate that cannot decide is
+ * wick diff OLD NEW: compares profiles, and with --fail-if is a gate for CI. The exit status is 0 if no condition
+ * holds, 1 if one of them does, and 2 if the profiles could not be compared, so that a gate that cannot decide is
  * not mistaken for one that failed.
  */
 #include <stdio.h>
 
 #include "base/fd.h"
 #include "cli/command.h"
-#include "diff/diff_print.h"
 #include "conf/args.h"
+#include "diff/diff_print.h"
 
 enum { GATES_MAX = 64, ROWS_DEFAULT = 20 };
 

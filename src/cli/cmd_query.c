@@ -10,8 +10,8 @@
 
 #include "base/fd.h"
 #include "base/printable.h"
-#include "client/ask.h"
 #include "cli/command.h"
+#include "client/ask.h"
 #include "client/query_nearest.h"
 #include "client/query_text.h"
 #include "client/verdict_html.h"
@@ -156,8 +156,7 @@ static int query_run(int argc, char **argv)
         return command_misused("query", "WHAT is required; wick query --help lists the queries");
     what = question_find(str_from(argv[1]));
     if (!what && nearest_question(argv[1]))
-        return command_misused("query", "there is no question '%s'; did you mean '%s'?", argv[1],
-                               nearest_question(argv[1]));
+        return command_misused("query", "unknown query '%s'; did you mean '%s'?", argv[1], nearest_question(argv[1]));
     if (!what)
         return command_misused("query", "unknown query '%s'; wick query --help lists all", argv[1]);
     if (o.html && strcmp(what->name, "verdict") != 0)

@@ -30,16 +30,16 @@ int command_print(const struct buf *text)
 
 int command_misused(const char *name, const char *fmt, ...)
 {
-    char words[ERR_MESSAGE_MAX];
+    char message[ERR_MESSAGE_MAX];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(words, sizeof words, fmt, ap);
+    vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
-    if (strstr(words, "--help") || strstr(words, "did you mean")) /* the message already mentions it */
-        fprintf(stderr, "wick %s: %s\n", name, words);
+    if (strstr(message, "--help") || strstr(message, "did you mean")) /* the message already mentions it */
+        fprintf(stderr, "wick %s: %s\n", name, message);
     else
-        fprintf(stderr, "wick %s: %s; see wick %s --help\n", name, words, name);
+        fprintf(stderr, "wick %s: %s; see wick %s --help\n", name, message, name);
     return EXIT_USAGE;
 }
 

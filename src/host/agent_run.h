@@ -28,7 +28,7 @@ struct agent_run_options {
 typedef int agent_record_fn(uint32_t pid, uint32_t seconds);
 
 void agent_run_defaults(struct agent_run_options *ret);
-/* Checks the options, which an error is about. */
+/* Checks the options; an error names the wrong one. */
 int agent_run_check(const struct agent_run_options *o, struct err *e);
 /* Runs until a signal, the duration, or the end of the server. A failure is logged, and reported to the server. As the child
  * of a server this is a supervisor and its child: both return from here, or exit. */

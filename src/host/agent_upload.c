@@ -131,7 +131,7 @@ static void start(struct agent_upload *u)
     sigset_t none;
     int r;
 
-    if (fd < 0) { /* gone meanwhile */
+    if (fd < 0) { /* the file is gone */
         u->path[0] = 0;
         return;
     }

@@ -159,14 +159,14 @@ static int put_top(struct call *c, struct report *r, struct buf *legend, struct 
 static int put_graph(struct call *c, struct report *r, struct buf *legend, struct buf *out, struct err *e)
 {
     _cleanup_(buf_done) struct buf svg = BUF_INIT;
-    struct err words = {0};
+    struct err problem = {0};
     ptrdiff_t at;
     int result = report_print(r, &svg, e);
 
     if (result < 0)
         return result;
     report_profile_labels(r, legend);
-    result = pprof_run_dot("svg", false, &svg, &words);
+    result = pprof_run_dot("svg", false, &svg, &problem);
     if (result < 0) {
         c->q->status = 501;
         return err_set(e, result, "Could not execute dot; may need to install graphviz.");

@@ -298,14 +298,14 @@ static int save_file(const struct prof *p, const char *dir, struct buf *path, st
 static int save(const struct prof *p, struct err *e)
 {
     _cleanup_(buf_done) struct buf dir = BUF_INIT, path = BUF_INIT;
-    struct err words = {0};
+    struct err problem = {0};
     int r;
 
     if (save_directory(&dir) < 0)
         return err_set(e, -ENOENT, "failed to identify temp dir");
-    r = save_file(p, dir.p, &path, &words);
+    r = save_file(p, dir.p, &path, &problem);
     if (r < 0)
-        fprintf(stderr, "Could not save profile: %s\n", err_message(&words, r));
+        fprintf(stderr, "Could not save profile: %s\n", err_message(&problem, r));
     else
         fprintf(stderr, "Saved profile in %s\n", path.p);
     return 0;

@@ -132,7 +132,7 @@ static int check_wanted(struct answer_request *c, const struct query *q, const s
 
 /* --- columns --- */
 
-/* Which side a span is on that is compared with the rest. */
+/* The side of a span, where spans are compared with the rest. */
 static bool in_part(const struct wanted_spans *w, const struct span_pick *p)
 {
     return p->start >= w->from && p->start < w->to && p->duration >= w->min_duration &&

@@ -17,7 +17,7 @@
 
 enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256 };
 static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S;     /* a version without profiles for this long has stopped */
-static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* of a profile; what says more counts as this */
+static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* longest duration of a profile; longer ones count as this */
 static const int64_t INTERVAL_RANGE_NS = 30 * 60 * NS_PER_S;
 
 struct profile_start {

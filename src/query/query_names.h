@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The questions of store.h whose answers have frames, with the step that names what is nameless (names.h): the same
+ * The questions of store.h whose answers have frames, with the step that looks up missing names (names.h): the same
  * parameters and the same result as the store's own operations. The source is q->names; without one, or with an engine
  * that takes no names, the question goes to the store unchanged.
  */

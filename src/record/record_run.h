@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wick record: samples a command, some processes or the whole machine for a while, from outside, and writes a file or a
- * report. What happens is reported on standard error.
+ * report. Progress is reported on standard error.
  */
 #ifndef RECORD_RECORD_RUN_H
 #define RECORD_RECORD_RUN_H
@@ -19,7 +19,8 @@ struct record_options {
     bool all, no_children, top, shell, quiet;
 };
 
-/* Checks the options, which an error is about, and fills in defaults. n_words: of the command to run, 0 if there is none. */
+/* Checks the options (an error names the wrong one) and fills in defaults. n_words: of the command to run, 0 if
+ * there is none. */
 int record_check(struct record_options *o, int n_words, struct err *e);
 /* Records. words: the command, with room for a NULL after its last word. *ret_status is its exit status, 0 without one. */
 int record_run(const struct record_options *o, int n_words, char **words, int *ret_status, struct err *e);

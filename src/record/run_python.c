@@ -43,7 +43,7 @@ bool run_python_is(const char *path)
     struct str program = str_from(path);
     char line[256] = "";
 
-    if (str_starts(base_name(program), STR("python"))) /* also a script that finds one, as pyenv's */
+    if (str_starts(base_name(program), STR("python"))) /* also a script that starts one, such as pyenv's */
         return true;
     if (fd >= 0 && fd_pread(fd, line, sizeof line - 1, 0) >= 2 && line[0] == '#' && line[1] == '!') {
         struct str rest = str_from(line + 2);

@@ -13,9 +13,9 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "client/ask.h"
-#include "host/doctor.h"
 #include "conf/paths.h"
 #include "host/agent_rights.h"
+#include "host/doctor.h"
 #include "net/holder.h"
 #include "server/auth.h"
 #include "server/service_user.h"
@@ -183,7 +183,7 @@ static void check_users(struct doctor_result *r)
     struct service_user u;
 
     if (geteuid() != 0)
-        doctor_say(r, DOCTOR_OK, "", "'wick serve' runs as uid %u, as whom you start it", (unsigned) geteuid());
+        doctor_say(r, DOCTOR_OK, "", "'wick serve' runs as the user who starts it (uid %u)", (unsigned) geteuid());
     else if (service_user_find(NULL, &u) < 0)
         doctor_say(r, DOCTOR_BAD, "name one: user: NAME in wick.yaml",
                    "no unprivileged user for 'wick serve' was found");
@@ -205,16 +205,10 @@ static void check_server(struct doctor_result *r)
 }
 
 const struct doctor_check doctor_serve[] = {
-    {"UI port", "serve", check_api},
-    {"OTLP/gRPC port", "serve", check_grpc},
-    {"OTLP/HTTP port", "serve", check_http},
-    {"store directory", "serve", check_store_dir},
-    {"store", "serve", check_store},
-    {"disk", "serve", check_space},
-    {"open files", "serve", check_files},
-    {"clock", "serve", check_clock},
-    {"tokens", "serve", check_tokens},
-    {"users", "serve", check_users},
-    {"running server", "serve", check_server},
-    {0},
+    {"UI port", "serve", check_api},           {"OTLP/gRPC port", "serve", check_grpc},
+    {"OTLP/HTTP port", "serve", check_http},   {"store directory", "serve", check_store_dir},
+    {"store", "serve", check_store},           {"disk", "serve", check_space},
+    {"open files", "serve", check_files},      {"clock", "serve", check_clock},
+    {"tokens", "serve", check_tokens},         {"users", "serve", check_users},
+    {"running server", "serve", check_server}, {0},
 };

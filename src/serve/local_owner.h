@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adds to profiles from this machine which process they are of, where they do not contain it: those of
- * Pyroscope's SDKs, and scraped ones. The process is the one that holds the sender's socket, or the scraped one, over
- * loopback; the agent finds it (proc/socket_owner.h), because the server has no rights to look. It is needed to count
- * CPU time once that the agent samples as well (store/process_sources.h).
+ * Adds the process to profiles from this machine that do not name it: those of Pyroscope's SDKs, and scraped ones. The
+ * process is the one that holds the sender's socket, or the scraped one, over loopback; the agent finds it
+ * (proc/socket_owner.h), because the server does not have the right to look. With it, CPU time that the agent samples as
+ * well is counted once (store/process_sources.h).
  *
  * A batch that has to wait for an answer waits on a thread of its own; others are passed on at once. A process that is
  * not found in time leaves its profiles as they are.

@@ -54,7 +54,7 @@ static int open_binary(struct disassembly *d, struct err *e)
     return fd;
 }
 
-/* Reads "machine from end name\n" and the bytes, which are a confined process's output and checked like a stranger's. */
+/* Reads "machine from end name\n" and the bytes. They come from a confined process and are checked like any untrusted input. */
 static int parse_code(struct disassembly *d, struct err *e)
 {
     struct str rest = buf_str(&d->raw), head = str_cut(&rest, '\n');

@@ -30,7 +30,7 @@ static void choose_engine(struct serve_config *c)
     c->store.dir = NULL;
 }
 
-/* A server of which only one half is wanted shares its store with others. The query half has no OTLP and no agent. */
+/* A server with the role ingest or query shares its store with others. The query half has no OTLP and no agent. */
 static int apply_role(struct serve_config *c, struct err *e)
 {
     if (c->role != ROLE_ALL && (!c->store.place || !strstr(c->store.place, "://")))

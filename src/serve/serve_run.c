@@ -308,7 +308,7 @@ static const char *public_url(const struct serve *s, const struct serve_config *
     return c->ui.url ? c->ui.url : serve_url(s, url, 300);
 }
 
-/* Puts the rules of a configuration, a struct serve_load, and those that clients added into force. */
+/* Activates the rules of a configuration, a struct serve_load, and those that clients added. */
 static int apply_rules(void *ctx, const void *base, const struct option_tables *more, struct err *e)
 {
     struct serve *s = ctx;
@@ -405,7 +405,7 @@ void serve_stop(struct serve *s)
     alerts_free(s->alerts);
     serve_names_stop(&s->names);
     tenant_files_free(s->files);
-    serve_traces_stop(&s->traces); /* it asks the store how right the clock is */
+    serve_traces_stop(&s->traces); /* it asks the store how far the clock is ahead */
     store_close(s->store);
     loop_group_free(s->loops);
     serve_intake_free(s->intake);

@@ -37,7 +37,7 @@ static int make_ulid(int64_t ms, char ret[ULID_SIZE])
     return 0;
 }
 
-/* The time of an ID; negative if it is none. */
+/* The time of an ID; negative if it is not an ID. */
 static int64_t time_of(struct str id)
 {
     uint64_t ms = 0;
@@ -115,7 +115,7 @@ static void list_types(struct adhoc *x, struct str wanted)
         }
 }
 
-/* content is taken over. */
+/* Takes ownership of content. */
 static int read_profile(struct call *c, struct buf *content, struct str wanted, struct adhoc *ret, struct err *e)
 {
     struct input_limits limits = {.memory = front_options(c->front)->memory_limit};

@@ -150,7 +150,7 @@ static int write_file(struct recording_rules *r, const struct recording_list *l,
     return buf_error(&out) ? buf_error(&out) : tenant_files_put(r->files, RULES_TENANT, RULES_FILE, buf_str(&out), e);
 }
 
-/* --- in force --- */
+/* --- activating --- */
 
 /* A regular expression for exactly this name. */
 static const char *quote_name(struct arena *a, struct str name)
@@ -199,7 +199,7 @@ int recording_rules_apply(struct recording_rules *r, const void *base, struct er
     return rc;
 }
 
-/* Puts the list into force, writes it and keeps it; takes it in every case. */
+/* Activates the list, writes it and keeps it; takes ownership of it in any case. */
 static int change(struct recording_rules *r, struct recording_list *l, struct err *e)
 {
     int rc = put_in_force(r, r->base, l, e);

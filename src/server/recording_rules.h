@@ -4,7 +4,7 @@
  * tenants (tenant_files.h) and evaluated like those of the configuration (alert_rules.h): a rule records the cost of the
  * functions of one name, or of the whole selection, by service.
  *
- * Safe from any thread. One change is made at a time: the new list is first put into force, then written, so that a rule
+ * Safe from any thread. One change is made at a time: the new list is first activated, then written, so that a rule
  * that cannot be compiled is refused and nothing is kept of it.
  */
 #ifndef SERVER_RECORDING_RULES_H
@@ -34,16 +34,16 @@ struct recording_list {
 };
 void recording_list_done(struct recording_list *l);
 
-/* Puts the rules of a configuration (base) and these (struct alert_recording_config) into force. */
+/* Activates the rules of a configuration (base) and these (struct alert_recording_config). */
 typedef int (*recording_apply_fn)(void *ctx, const void *base, const struct option_tables *more, struct err *e);
 
 struct recording_rules;
 
-/* Reads the file. Nothing is in force before recording_rules_apply(); base is used until then. */
+/* Reads the file. No rule is active before recording_rules_apply(); base is used until then. */
 int recording_rules_new(struct tenant_files *files, recording_apply_fn apply, void *ctx, const void *base,
                         struct recording_rules **ret, struct err *e);
 void recording_rules_free(struct recording_rules *r);
-/* Puts the rules into force with those of a configuration, which must live until the next call. */
+/* Activates the rules together with those of a configuration, which must live until the next call. */
 int recording_rules_apply(struct recording_rules *r, const void *base, struct err *e);
 
 /* For the following, r may be NULL: there are no rules, and none can be added. */

@@ -81,7 +81,7 @@ bool sources_identify(struct id128 tenant, const struct resource *r, const struc
     sdk = find_text(&r->attrs, "telemetry.sdk.name");
     ret->rank = rank_of(s, sdk);
     /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, unless the agent was
-     * told to sample both. */
+     * configured to sample both. */
     sdk = str_is(s->name, "wick") ? STR("") : sdk;
     hash128_init(&h, find(&s->attrs, "wick.both") != NULL);
     hash128_bytes(&h, s->name.p, s->name.n);

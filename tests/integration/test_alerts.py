@@ -328,7 +328,7 @@ def test_check_and_the_rule_of_a_function(tmp_path, server):
     yaml = server.json("/api/v1/alerts/rule?" + q)["yaml"]
     path.write_text(yaml)
     p = subprocess.run([WICK, "alerts", "check", str(path)], capture_output=True, text=True)
-    assert p.returncode == 0 and p.stdout == "1 alert rules, 0 recording rules, 0 receivers: correct\n", p.stderr
+    assert p.returncode == 0 and p.stdout == "1 alert rules, 0 recording rules, 0 receivers: valid\n", p.stderr
     server.stop()
     server.options = ("--config", str(path))
     server.start()

@@ -590,8 +590,8 @@ static enum sym_rank rank_of(const struct symbols *s, uint32_t location)
     return sym_lines_rank(s, atomic_load_explicit(&sym_location(s, location)->lines, memory_order_relaxed));
 }
 
-/* Many new stacks consist of known locations, which are found by their print, unless the batch contains more about one
- * than is known. */
+/* Many new stacks consist of known locations, which are found by their fingerprint, unless the batch contains more
+ * about one than is known. */
 uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t i)
 {
     struct id128 print = m->prints.locations[i];

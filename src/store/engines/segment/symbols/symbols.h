@@ -122,7 +122,7 @@ struct symbols {
     struct buf defs;   /* definitions that are not in a log yet: pending */
     size_t defs_taken; /* how many of their bytes are in records of the group that is being written */
     struct map string_map, mapping_map, function_map, location_map, series_map, service_map;
-    struct idmap location_prints; /* locations of recent batches, by their print */
+    struct idmap location_prints; /* locations of recent batches, by their fingerprint */
     uint32_t n_unlined;           /* native locations with names but without lines */
     uint32_t mapped[5];           /* how far each map is up to date: strings, mappings, functions, locations, series */
     bool frozen;                  /* new stacks are refused for lack of memory */
@@ -163,7 +163,7 @@ uint32_t symbols_location(struct symbols *s, struct sym_memo *m, uint32_t locati
 uint32_t symbols_series(struct symbols *s, const struct type *t, const struct labels *l, struct id128 labels_id);
 /* Returns the node of a batch's stack in the service's tree. */
 uint32_t symbols_stack(struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
-/* Prefetches the slot of a stack whose print is known and for which symbols_stack() follows soon. */
+/* Prefetches the slot of a stack whose fingerprint is known and for which symbols_stack() follows soon. */
 void symbols_stack_ahead(const struct symbols *s, struct sym_memo *m, uint32_t service, uint32_t stack);
 /* Adds lines to known locations of the batch that had only names. To be called after its stacks. Returns 0 or
  * -ENOMEM. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Extends a service's call tree for the writer. A stack that was seen before is found by its print (fingerprints.h), in one
- * lookup; for a new stack, its locations are looked up and the tree is walked from the root down.
+ * Extends a service's call tree for the writer. A stack that was seen before is found by its fingerprint
+ * (fingerprints.h), in one lookup; for a new stack, its locations are looked up and the tree is walked from the root
+ * down.
  */
 #include <errno.h>
 

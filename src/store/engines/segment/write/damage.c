@@ -30,7 +30,7 @@ void engine_tell(struct engine *g, const char *fmt, ...)
 }
 
 /* The message of a line, without its time. */
-static const char *words_of(const char *line)
+static const char *message_of(const char *line)
 {
     const char *space = strchr(line, ' ');
 
@@ -43,7 +43,7 @@ static bool remember(struct engine_damage *d, const char *line)
     char *copy;
 
     for (uint32_t i = 0; i < d->n; i++)
-        if (strcmp(words_of(d->lines[i]), words_of(line)) == 0)
+        if (strcmp(message_of(d->lines[i]), message_of(line)) == 0)
             return false;
     if (d->n == ARRAY_SIZE(d->lines)) {
         d->more++;
@@ -126,7 +126,7 @@ void engine_damage_stats(struct engine *g, struct store_stats *ret)
     pthread_mutex_lock(&g->damage.lock);
     ret->damaged = g->damage.n + g->damage.more;
     if (g->damage.n)
-        snprintf(ret->damage, sizeof ret->damage, "%s", words_of(g->damage.lines[0]));
+        snprintf(ret->damage, sizeof ret->damage, "%s", message_of(g->damage.lines[0]));
     pthread_mutex_unlock(&g->damage.lock);
 }
 

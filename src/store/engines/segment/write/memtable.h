@@ -19,7 +19,7 @@ struct mempart {
     struct pinned profs;     /* struct stored_profile; its count is that of synced and visible profs */
     uint32_t n_added;        /* writer: added, but not all of them published */
     struct blobs blobs;
-    struct idmap headers, sets, attrs; /* writer: their numbers in blobs by print */
+    struct idmap headers, sets, attrs; /* writer: their numbers in blobs by fingerprint */
     struct buf defs;                   /* symbol definitions added while this was open */
     struct arena arena;
     struct mempart *_Atomic next;

@@ -66,7 +66,7 @@ int writer_begin_defs(struct engine *g, struct job *j);
 void writer_submit(struct engine *g, struct job *j);
 /* Finds which of a batch's mappings are stored with its profiles. */
 int writer_find_ranges(struct writer *w, const struct batch *b);
-/* Return numbers in the part's dictionary: of a list of attributes with this print, and of a profile's header.
+/* Return numbers in the part's dictionary: of a list of attributes with this fingerprint, and of a profile's header.
  * UINT32_MAX when memory runs out. */
 uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs, struct id128 print);
 uint32_t writer_header(struct writer *w, struct mempart *part, const struct intake *in, const struct intake_item *it);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Maps the headers of profiles and the attributes of samples to numbers of the dictionary; see writer.h. An agent sends
- * the same headers for the same processes every few seconds, so known ones are found by their print, and only new ones
- * are encoded.
+ * the same headers for the same processes every few seconds, so known ones are found by their fingerprint, and only
+ * new ones are encoded.
  */
 #include <errno.h>
 
