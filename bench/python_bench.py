@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench_python.sh [ROUNDS]: the Python package beside py-spy, austin, pyroscope-io, ddtrace and memray, as far as they are
-installed (tools/deps all). In each round every tool runs once, in random order; a ratio is that of the same round to the program
-without a profiler. CPU is the process's own: what py-spy and austin use in another process is not in it."""
+installed (tools/deps all). All programs run at once, but only one at a time is not stopped: in each round every one has a turn, in
+random order, and a ratio is that of the same round to the program without a profiler. So both sides of it are a second apart, and a
+machine that is slower now and then is so for both. CPU is the process's own: what py-spy and austin use in another process is not in it."""
 import json
+import mmap
 import os
 import random
 import shutil
+import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests/integration"))
 from python_tools import make_environment  # noqa: E402
 
-ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 12
+ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 60
+TURN_S = 0.3
 VENV_BIN = ROOT / "build/venv/bin"
 
 WORK = """
-import sys, time, threading
+import mmap, os, signal, struct, sys, time, threading
 def burn(n):
     total = 0
     for i in range(n * 100):
@@ -30,24 +36,24 @@ def seventy(): return burn(70)
 def twenty(): return burn(20)
 def ten(): return burn(10)
 def cpu():
-    for _ in range(220):
-        seventy(); twenty(); ten()
+    seventy(); twenty(); ten()
+kept = []
 def alloc():
-    kept = []
-    for i in range(60):
-        kept.append([bytearray(50 + (i * 7 + k) % 900) for k in range(4000)])
-        if len(kept) > 10: kept.pop(0)
+    kept.append([bytearray(50 + (len(kept) * 7 + k) % 900) for k in range(4000)])
+    if len(kept) > 10: kept.pop(0)
+held = threading.Lock()
+def work():
+    for _ in range(10000):
+        with held: pass
 def lock():
-    held = threading.Lock()
-    def work():
-        for _ in range(40000):
-            with held: pass
     threads = [threading.Thread(target=work) for _ in range(4)]
     for t in threads: t.start()
     for t in threads: t.join()
-start, wall = time.process_time(), time.perf_counter()
-globals()[sys.argv[1]]()
-print("RESULT", time.process_time() - start, time.perf_counter() - wall, flush=True)
+unit, shown, n = globals()[sys.argv[1]], mmap.mmap(os.open(sys.argv[2], os.O_RDWR), 24), 0
+while True:
+    unit()
+    n += 1
+    struct.pack_into("ddd", shown, 0, n, time.process_time(), os.getpid())
 """
 
 STARTS = {
@@ -73,20 +79,53 @@ def available(tool, python):
     return (VENV_BIN / tool).exists() or shutil.which(tool) is not None
 
 
-def once(tool, what, python, tmp):
-    flags = {"cpu": "STACK", "alloc": "MEMORY", "lock": "LOCK"}
-    off = "".join(f", DD_PROFILING_{f}_ENABLED='0'" for f in flags.values() if f != flags[what])
-    text = STARTS.get(tool, "").format(types="heap" if what == "alloc" else what, flag=flags[what], off=off)
-    program = tmp / f"{tool}-{what}.py"
-    program.write_text(text + WORK)
-    command = [c.format(out=tmp / f"out-{tool}-{random.random()}", python=python) for c in COMMANDS.get(tool, [])]
-    if command and not command[0].startswith("/"):
-        command[0] = str(VENV_BIN / command[0]) if (VENV_BIN / command[0]).exists() else command[0]
-    if tool != "memray":
-        command.append(str(python))
-    p = subprocess.run([*command, str(program), what], capture_output=True, text=True, timeout=300)
-    line = next((l for l in p.stdout.splitlines() if l.startswith("RESULT")), None)
-    return [float(x) for x in line.split()[1:]] if line else None
+class Program:
+    """The program under one tool, stopped. It counts its units of work and its CPU time in a file that both sides map."""
+
+    def __init__(self, tool, what, python, tmp):
+        flags = {"cpu": "STACK", "alloc": "MEMORY", "lock": "LOCK"}
+        off = "".join(f", DD_PROFILING_{f}_ENABLED='0'" for f in flags.values() if f != flags[what])
+        text = STARTS.get(tool, "").format(types="heap" if what == "alloc" else what, flag=flags[what], off=off)
+        name = f"{tool}-{what}"
+        (tmp / f"{name}.py").write_text(text + WORK)
+        (tmp / f"{name}.map").write_bytes(bytes(24))
+        self.shown = mmap.mmap(os.open(tmp / f"{name}.map", os.O_RDWR), 24)
+        command = [c.format(out=tmp / f"{name}.out", python=python) for c in COMMANDS.get(tool, [])]
+        if command and not command[0].startswith("/"):
+            command[0] = str(VENV_BIN / command[0]) if (VENV_BIN / command[0]).exists() else command[0]
+        if tool != "memray":
+            command.append(str(python))
+        self.p = subprocess.Popen([*command, str(tmp / f"{name}.py"), what, str(tmp / f"{name}.map")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  start_new_session=True)
+        end = time.time() + 30
+        while self.read()[0] < 20 and self.p.poll() is None and time.time() < end:
+            time.sleep(0.05)
+        self.pid = int(self.read()[2])
+        if self.pid:
+            os.kill(self.pid, signal.SIGSTOP)
+
+    def read(self):
+        return struct.unpack_from("ddd", self.shown)
+
+    def turn(self):
+        """CPU and wall time for each unit of work, of one turn."""
+        units, cpu, _ = self.read()
+        start = time.perf_counter()
+        os.kill(self.pid, signal.SIGCONT)
+        time.sleep(TURN_S)
+        os.kill(self.pid, signal.SIGSTOP)
+        wall = time.perf_counter() - start
+        more, later, _ = self.read()
+        return ((later - cpu) / (more - units), wall / (more - units)) if more > units else None
+
+    def end(self):
+        for pid in (self.pid, self.p.pid):
+            if pid:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:  # the tool ended with its program
+                    pass
+        self.p.wait()
 
 
 def bounds(ratios):
@@ -98,14 +137,18 @@ def bounds(ratios):
 
 def compare(what, python, tmp):
     tools = [t for t in ["none", *WHICH[what]] if available(t, python)]
+    programs = {t: Program(t, what, python, tmp) for t in tools}
+    tools = [t for t in tools if programs[t].pid]
     ratios = {t: [] for t in tools}
     for _ in range(ROUNDS):
         random.shuffle(tools)
-        got = {t: once(t, what, python, tmp) for t in tools}
+        got = {t: programs[t].turn() for t in tools}
         base = got["none"]
         for t in tools:
             if base and got[t]:
                 ratios[t].append((got[t][0] / base[0], got[t][1] / base[1]))
+    for p in programs.values():
+        p.end()
     print(f"\n{what}: ratio to the program without a profiler, {ROUNDS} rounds\n")
     print("| tool | CPU: median [quartiles] | upper 95 % of the median | wall: median |\n|---|---|---|---|")
     for t in ["wick", *[x for x in WHICH[what] if x != "wick"]]:
@@ -132,13 +175,16 @@ def burn(n):
 def seventy(): return burn(70)
 def twenty(): return burn(20)
 def ten(): return burn(10)
-end = time.process_time() + 20
+end, spent = time.process_time() + 20, {}
 while time.process_time() < end:
-    seventy(); twenty(); ten()
+    for f in (seventy, twenty, ten):
+        begin = time.thread_time_ns()
+        f()
+        spent[f.__name__] = spent.get(f.__name__, 0) + time.thread_time_ns() - begin
 s, after = p.stats(), rss()
 p.stop()
 print(json.dumps({"import_ms": imported * 1e3, "rss_mb": (after - before) / 1e6, "cost": (s["handler_ns"] + s["background_ns"]) / 20e9,
-                  "handler_us": s["handler_ns"] / 1e3 / max(1, s["samples"]["cpu"]), "samples": s["samples"]["cpu"]}))
+                  "handler_us": s["handler_ns"] / 1e3 / max(1, s["samples"]["cpu"]), "samples": s["samples"]["cpu"], "spent": spent}))
 """
 
 
@@ -154,9 +200,10 @@ def direct(python, tmp):
     top = subprocess.run([str(ROOT / "build/src/cli/wick"), "pprof", "-top", "-unit=ms", str(out)], capture_output=True, text=True, check=True).stdout
     share = {l.split()[-1]: float(l.split()[3].rstrip("ms")) for l in top.splitlines() if l.split() and l.split()[-1] in ("seventy", "twenty", "ten")}
     total, n = sum(share.values()), r["samples"]
-    for name, truth in (("seventy", 0.7), ("twenty", 0.2), ("ten", 0.1)):
+    for name in ("seventy", "twenty", "ten"):
+        truth = r["spent"][name] / sum(r["spent"].values())  # 70, 20 and 10 % of the rounds; larger numbers take longer to add
         error = (truth * (1 - truth) / n) ** 0.5
-        print(f"- {name}: {100 * share[name] / total:.1f} % ({(share[name] / total - truth) / error:+.1f} standard errors; limit 2)")
+        print(f"- {name}: {100 * share[name] / total:.1f} %, by the clock {100 * truth:.1f} % ({(share[name] / total - truth) / error:+.1f} standard errors; limit 2)")
 
 
 def main():

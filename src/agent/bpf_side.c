@@ -25,6 +25,7 @@
 #include "base/mem.h"
 
 enum { OLD_PAGES = 16384, OLD_FILTER = 4096 };
+static const int64_t MEMORY_NS = 10ll * NS_PER_S;
 
 struct cpu_clock {
     int fd;
@@ -46,8 +47,10 @@ struct bpf_side {
     size_t n_counters;
     int n_cpus;
     unsigned hz;
-    bool bounded;  /* no bpf_loop */
-    char log[512]; /* the last error message of libbpf */
+    bool bounded; /* no bpf_loop */
+    size_t memory;
+    int64_t memory_ns; /* when 'memory' was summed */
+    char log[512];     /* the last error message of libbpf */
 };
 
 static struct bpf_side *loading; /* libbpf's print callback has no argument */
@@ -442,8 +445,12 @@ static size_t map_memory(const struct bpf_map *map)
 size_t bpf_side_memory(struct bpf_side *b)
 {
     struct bpf_map *map;
-    size_t sum = 0;
+    int64_t now = clock_mono();
 
-    bpf_object__for_each_map(map, b->skel->obj) sum += map_memory(map);
-    return sum;
+    if (b->memory && now - b->memory_ns < MEMORY_NS)
+        return b->memory;
+    b->memory = 0;
+    b->memory_ns = now;
+    bpf_object__for_each_map(map, b->skel->obj) b->memory += map_memory(map);
+    return b->memory;
 }

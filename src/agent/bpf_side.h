@@ -49,7 +49,8 @@ int bpf_side_filter(struct bpf_side *b, uint32_t pid, uint32_t weight);
 void bpf_side_unfilter(struct bpf_side *b, uint32_t pid);
 /* Sums over CPUs since the start. */
 int bpf_side_stats(struct bpf_side *b, struct agent_stats *ret);
-/* Kernel memory of its maps in bytes, as the kernel counts it, without shards. */
+/* Kernel memory of its maps in bytes, as the kernel counts it, without shards. Each map is a file to read:
+ * the sum may be 10 s old. */
 size_t bpf_side_memory(struct bpf_side *b);
 
 #endif
