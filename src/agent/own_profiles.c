@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "agent/bpf/agent_abi.h"
 #include "agent/process.h"
@@ -48,16 +47,12 @@ unsigned own_profiles_types(const struct process_context *c)
     return 0;
 }
 
-/* CLOCK_BOOTTIME runs on during suspend, CLOCK_MONOTONIC does not. */
-static uint64_t mono_of_boot(uint64_t boot_ns)
+uint64_t own_profiles_mono_of_boot(uint64_t boot_ns)
 {
-    struct timespec b, m;
-    int64_t ahead;
+    int64_t mono = clock_mono(); /* before the other, so that the difference is never negative */
+    uint64_t ahead = (uint64_t) (clock_boot() - mono);
 
-    clock_gettime(CLOCK_BOOTTIME, &b);
-    clock_gettime(CLOCK_MONOTONIC, &m);
-    ahead = (b.tv_sec - m.tv_sec) * NS_PER_S + b.tv_nsec - m.tv_nsec;
-    return boot_ns > (uint64_t) ahead ? boot_ns - (uint64_t) ahead : 0;
+    return boot_ns > ahead ? boot_ns - ahead : 0;
 }
 
 void own_profiles_take(struct own_profiles *o, unsigned types, uint64_t since_ns)
@@ -87,7 +82,8 @@ static int read_context(struct process *p, const struct proc_memory *memory)
     if (r == 0) {
         o->address = map->start;
         o->published_ns = c.published_ns;
-        own_profiles_take(o, own_profiles_types(&c), mono_of_boot(c.published_ns));
+        o->found = true;
+        own_profiles_take(o, own_profiles_types(&c), own_profiles_mono_of_boot(c.published_ns));
     }
     arena_done(&a);
     proc_maps_done(&maps);
@@ -135,6 +131,13 @@ void own_profiles_check(struct process *p, uint64_t now_ns)
         o->address = 0;
         own_profiles_take(o, 0, now_ns);
     }
+}
+
+void own_profiles_check_last(struct process *p, uint64_t now_ns)
+{
+    if (p->own.likely || p->own.address)
+        p->own.next_ns = MIN(p->own.next_ns, now_ns);
+    own_profiles_check(p, now_ns);
 }
 
 void own_profiles_mapped(struct own_profiles *o, const char *path)

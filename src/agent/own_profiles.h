@@ -9,7 +9,9 @@
  *
  * The agent looks for the context when libwick is mapped, and then often, because an SDK may start and stop at any
  * time; in other processes when a sampled process is NEW_NS old (most are gone by then), and then less and less often.
- * Once it was found, a check reads only its 32-byte header until that changes. The agent's thread only.
+ * Once it was found, a check reads only its 32-byte header until that changes. Profiles of a process whose context was
+ * not found lack the attribute wick.leaves_out: the server then counts one of the two sources (store/process_sources.h).
+ * The agent's thread only.
  */
 #ifndef AGENT_OWN_PROFILES_H
 #define AGENT_OWN_PROFILES_H
@@ -25,6 +27,7 @@ enum { OWN_CPU = 1, OWN_OFF_CPU = 2 };
 
 struct own_profiles {
     bool likely;                /* libwick is mapped: look at once */
+    bool found;                 /* it has had a context */
     unsigned types, before;     /* OWN_*: now, and before since_ns */
     uint64_t since_ns;          /* CLOCK_MONOTONIC: when types became what they are */
     uint64_t before_ns;         /* the same for `before` */
@@ -33,12 +36,17 @@ struct own_profiles {
     uint64_t published_ns;      /* its time of publication at the last check */
 };
 
+/* The time on CLOCK_MONOTONIC of one on CLOCK_BOOTTIME, which runs on while the machine is suspended. */
+uint64_t own_profiles_mono_of_boot(uint64_t boot_ns);
 /* Sets the types that are sent from this time on. */
 void own_profiles_take(struct own_profiles *o, unsigned types, uint64_t since_ns);
 /* The types that the context names. */
 unsigned own_profiles_types(const struct process_context *c);
 /* Checks the process's context if a check is due. */
 void own_profiles_check(struct process *p, uint64_t now_ns);
+/* The same before its samples are sent: a process with libwick is checked in any case, so that what was sampled after
+ * libwick started is not sent. */
+void own_profiles_check_last(struct process *p, uint64_t now_ns);
 /* False when the process cannot have a context yet, or was found to have none: it is not worth a search. */
 bool own_profiles_may_have_context(const struct process *p, uint64_t now_ns);
 /* New code was mapped, from this file (NULL: none): an SDK may have been loaded. */

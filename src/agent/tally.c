@@ -139,7 +139,7 @@ void tally_update(struct tally *t, uint64_t now_ns)
         struct process *p = t->processes[i].process;
 
         if (p && t->options.leave_own)
-            own_profiles_check(p, now_ns);
+            own_profiles_check_last(p, now_ns);
         if (p)
             identity_update(p);
     }

@@ -335,12 +335,15 @@ static uint32_t row_link(struct batch_maker *m, const struct tally_row *row)
     return builder_link(m->b, &l);
 }
 
+static const struct own_profiles *own_of(const struct tally_process *p)
+{
+    return p->process ? &p->process->own : &p->own;
+}
+
 /* True for samples that the process itself sends: they would be counted twice. */
 static bool is_own(const struct batch_maker *m, const struct tally_row *row, uint64_t time_ns)
 {
-    const struct tally_process *p = &m->t->processes[row->process];
-
-    return m->t->options.leave_own && own_profiles_cover(p->process ? &p->process->own : &p->own, row->kind, time_ns);
+    return m->t->options.leave_own && own_profiles_cover(own_of(&m->t->processes[row->process]), row->kind, time_ns);
 }
 
 /* True when samples of the row remain after that. */
@@ -423,7 +426,7 @@ static void begin_profile(struct batch_maker *m, const struct tally_row *row)
     p->duration_ns = m->scope->end_ns - (int64_t) t->begin_mono_ns;
 }
 
-static void put_scope(struct batch_maker *m)
+static void put_scope(struct batch_maker *m, const struct tally_process *p)
 {
     const struct tally_scope *s = m->scope;
     const struct {
@@ -442,8 +445,8 @@ static void put_scope(struct batch_maker *m)
         builder_scope_attr(m->b, attrs[i].key, &v);
     }
     builder_scope_attr(m->b, STR(SEMCONV_WICK_GOVERNOR), &governor);
-    if (!m->t->options.leave_own && !m->t->options.pprof) /* the server then counts one of the two */
-        builder_scope_attr(m->b, STR("wick.both"), &(struct value){.kind = VALUE_BOOL, .boolean = true});
+    if (m->t->options.leave_own && own_of(p)->found) /* without it, the server counts the agent or the process's SDK */
+        builder_scope_attr(m->b, STR(SEMCONV_WICK_LEAVES_OUT), &(struct value){.kind = VALUE_BOOL, .boolean = true});
 }
 
 /* A process that was gone before it could be read, or the kernel. */
@@ -477,7 +480,7 @@ static void begin_process(struct batch_maker *m, const struct tally_process *p)
         put_plain_resource(m, p);
     if (foreign > FOREIGN_NONE)
         builder_resource_attr_str(m->b, STR(SEMCONV_WICK_HIDDEN_RUNTIME), str_from(foreign_name(foreign)));
-    put_scope(m);
+    put_scope(m, p);
 }
 
 static int by_profile(const void *a, const void *b)

@@ -37,7 +37,8 @@
 #define SEMCONV_PPROF_DROP_FRAMES "pprof.profile.drop_frames"
 #define SEMCONV_PPROF_KEEP_FRAMES "pprof.profile.keep_frames"
 #define SEMCONV_PPROF_COMMENT "pprof.profile.comment"
-#define SEMCONV_PPROF_NAME "pprof.profile.name" /* what Go and Pyroscope call the profile: mutex, block, or a name of its own */
+#define SEMCONV_PPROF_NAME \
+    "pprof.profile.name" /* what Go and Pyroscope call the profile: mutex, block, or a name of its own */
 #define SEMCONV_PPROF_DOC_URL "pprof.profile.doc_url"
 
 /* What wick's own senders say about themselves, in the attributes of a scope. */
@@ -46,6 +47,8 @@
 #define SEMCONV_WICK_GOVERNOR "wick.governor"
 #define SEMCONV_WICK_CPU_NS "wick.cpu_ns"
 #define SEMCONV_WICK_PROFILE_TYPES "wick.profile.types"
+/* the agent leaves out of this process's profiles what the process sends itself */
+#define SEMCONV_WICK_LEAVES_OUT "wick.leaves_out"
 
 /* Of a process: the runtime whose functions are not in its stacks, only the native ones of its interpreter. */
 #define SEMCONV_WICK_HIDDEN_RUNTIME "wick.hidden_runtime"

@@ -287,14 +287,55 @@ static bool has_spans(const struct batch *b, const struct profile *p)
     return false;
 }
 
+static int64_t sum_of(const struct batch *b, const struct profile *p, const struct intake_item *it)
+{
+    int64_t sum = 0;
+
+    for (uint32_t i = 0; i < p->samples.n; i++)
+        sum = wrap_add(sum, intake_value(b, it, p->samples.off + i));
+    return sum;
+}
+
+/* Splits an item in two: `counted` of its sum stays, and the rest becomes an item of type cpu_also. Each sample is split in
+ * the same ratio. */
+static int split_item(struct planning *pl, struct intake_item *it, int64_t counted, int64_t sum,
+                      const struct type *also)
+{
+    const struct profile *p = &pl->b->profiles[it->profile];
+    struct intake_item *rest = &pl->out->items[pl->out->n_items];
+    double ratio = (double) counted / (double) sum, owed = 0; /* owed: what rounding has left */
+    int64_t *values = arena_zalloc_array(pl->arena, p->samples.n + 1, sizeof *values);
+
+    it->has_twin = false; /* the count of periods is no longer a whole number */
+    *rest = *it;
+    rest->type = *also;
+    rest->values = arena_zalloc_array(pl->arena, p->samples.n + 1, sizeof *values);
+    if (!values || !rest->values)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->samples.n; i++) {
+        int64_t v = batch_sample_value(pl->b, p, &pl->b->samples[p->samples.off + i], it->type_index);
+
+        owed += (double) v * ratio;
+        values[i] = MIN((int64_t) (owed + 0.5), v);
+        rest->values[i] = v - values[i];
+        owed -= (double) values[i];
+    }
+    it->values = values;
+    pl->out->n_items++;
+    return 0;
+}
+
 /* CPU time of a process that another source sends as well is stored, but not counted. */
-static void plan_source(struct planning *pl, const struct profile *p, struct intake_profile *out)
+static int plan_source(struct planning *pl, const struct profile *p, struct intake_profile *out)
 {
     struct sources_profile from = {.start = out->time_ns};
+    uint32_t end = pl->out->n_items;
     struct type also;
+    int64_t counted;
+    int r = 0;
 
     from.end = out->time_ns + MIN(MAX(p->duration_ns, 0), SOURCES_DURATION_MAX);
-    for (uint32_t i = out->first_item; i < pl->out->n_items; i++) {
+    for (uint32_t i = out->first_item; r == 0 && i < end; i++) {
         struct intake_item *it = &pl->out->items[i];
 
         if (!str_is(it->type.name, "cpu") || !sources_identify(pl->tenant, &pl->b->resources[pl->resource],
@@ -302,9 +343,15 @@ static void plan_source(struct planning *pl, const struct profile *p, struct int
             continue;
         if (has_spans(pl->b, p))
             from.rank = SOURCES_SPANS;
-        if (!sources_count(&pl->memo->sources, &from) && type_by_name(STR("cpu_also"), &also))
+        from.value = MAX(sum_of(pl->b, p, it), 0);
+        if (!type_by_name(STR("cpu_also"), &also))
+            continue;
+        if (!sources_count(&pl->memo->sources, &from, &counted) || (from.value > 0 && counted <= 0))
             it->type = also;
+        else if (counted < from.value)
+            r = split_item(pl, it, counted, from.value, &also);
     }
+    return r;
 }
 
 /* The key per tenant and resource: the ID that was sent, else the content with its times. Without either there is no
@@ -377,22 +424,24 @@ static bool is_rejected(struct planning *pl, const struct profile *p, int64_t ti
     return true;
 }
 
-static void plan_profile(struct planning *pl, uint32_t i)
+static int plan_profile(struct planning *pl, uint32_t i)
 {
     const struct profile *p = &pl->b->profiles[i];
     struct intake_profile *out = &pl->out->profiles[pl->out->n_profiles];
     int64_t time = p->time_ns ? p->time_ns : pl->ctx->received_ns ? pl->ctx->received_ns : pl->now;
+    int r;
 
     if (is_rejected(pl, p, time))
-        return;
+        return 0;
     *out = (struct intake_profile){
         .profile = i, .resource = pl->resource, .scope = pl->scope, .time_ns = time, .first_item = pl->out->n_items};
     make_key(pl, p, out);
     for (uint32_t t = 0; t < p->n_types; t++)
         plan_type(pl, i, t);
-    plan_source(pl, p, out);
+    r = plan_source(pl, p, out);
     out->n_items = pl->out->n_items - out->first_item;
     pl->out->n_profiles++;
+    return r;
 }
 
 int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, const struct intake_limits *limits,
@@ -417,7 +466,7 @@ int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, con
         n_types += b->profiles[i].n_types;
     ret->resources = arena_zalloc_array(a, b->n_resources + 1, sizeof *ret->resources);
     ret->profiles = arena_alloc(a, (b->n_profiles + 1) * sizeof *ret->profiles);
-    ret->items = arena_alloc(a, (n_types + 1) * sizeof *ret->items);
+    ret->items = arena_alloc(a, (2 * n_types + 1) * sizeof *ret->items); /* each may be split in two */
     if (!ret->resources || !ret->profiles || !ret->items)
         return -ENOMEM;
     for (uint32_t r = 0; r < b->n_resources; r++) {
@@ -431,8 +480,10 @@ int intake_plan(struct fingerprints *prints, const struct sink_context *ctx, con
             struct run profiles = b->scopes[scopes.off + s].profiles;
 
             p.scope = scopes.off + s;
-            for (uint32_t i = 0; i < profiles.n; i++)
-                plan_profile(&p, profiles.off + i);
+            for (uint32_t i = 0; rc == 0 && i < profiles.n; i++)
+                rc = plan_profile(&p, profiles.off + i);
+            if (rc < 0)
+                return rc;
         }
     }
     return 0;

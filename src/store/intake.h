@@ -6,7 +6,8 @@
  *   - start 0 becomes the time of receipt; outside the window the profile is refused, with a message that names it;
  *   - a count whose product with the period is exactly its sibling's time (Go's samples and cpu) is not stored twice:
  *     the sibling records it as its twin, and an exported profile contains both again;
- *   - CPU time that a second source sends of a process gets the type cpu_also (process_sources.h);
+ *   - CPU time that a second source sends of a process gets the type cpu_also (process_sources.h); a profile of which a part
+ *     is counted becomes two items;
  *   - cumulative types are differenced here (cumulative.h), so items carry their own values where they differ.
  */
 #ifndef STORE_INTAKE_H
@@ -34,7 +35,7 @@ struct intake_item {
     bool has_twin; /* a sibling counts the same in periods: its twin */
     struct value_type twin;
     int64_t twin_scale; /* value = count * twin_scale */
-    int64_t *values;    /* one per sample instead of the batch's, or NULL */
+    int64_t *values;    /* one per sample instead of the batch's, or NULL; the sample's timestamps do not apply then */
 };
 
 struct intake_profile {
@@ -95,6 +96,12 @@ static inline int64_t intake_scale(int64_t v, int64_t scale)
     if (__builtin_mul_overflow(v, scale, &r))
         return v < 0 ? INT64_MIN : INT64_MAX;
     return r;
+}
+
+/* Whether each timestamp of the sample has a value of its own. */
+static inline bool intake_is_stamped(const struct intake_item *it, const struct sample *s)
+{
+    return s->timestamps.n && !it->values;
 }
 
 /* Returns the value of a sample for this item, summed over its timestamps. */

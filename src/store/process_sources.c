@@ -7,16 +7,25 @@
 #include "model/batch.h"
 #include "model/semconv.h"
 
-enum { PROCESSES_MAX = 65536 };
+enum { PROCESSES_MAX = 65536, COUNTED_MAX = 6 };
 static const int64_t START_ERROR = 2 * NS_PER_S; /* sources round start times to seconds */
+static const int64_t JOINED_MAX = 600 * NS_PER_S;
+
+/* What was counted lately: one profile, or several successive ones of a source. */
+struct sources_counted {
+    uint64_t source; /* id128.lo */
+    int64_t start, end, value;
+    int64_t left; /* of value: not yet subtracted from profiles of the source that leads */
+};
 
 struct sources_process {
     struct id128 process;
-    struct id128 source;    /* the one that is counted */
-    struct id128 successor; /* takes precedence, and is counted from the end of what was counted on; zero: none */
-    int64_t until;          /* the end of what was counted */
-    int64_t started;        /* 0: unknown */
-    enum sources_rank rank, successor_rank;
+    struct id128 source; /* the one that leads */
+    int64_t until;       /* the end of its profiles */
+    int64_t started;     /* 0: unknown */
+    enum sources_rank rank;
+    uint32_t n;
+    struct sources_counted counted[COUNTED_MAX]; /* the oldest first */
 };
 
 static const struct value *find(const struct kvs *k, const char *key)
@@ -51,7 +60,7 @@ static struct str program(const struct resource *r)
 static enum sources_rank rank_of(const struct scope *s, struct str sdk)
 {
     if (str_is(s->name, "wick"))
-        return sdk.n ? SOURCES_LIBWICK : SOURCES_AGENT;
+        return sdk.n || find(&s->attrs, SEMCONV_WICK_LEAVES_OUT) ? SOURCES_LIBWICK : SOURCES_AGENT;
     if (!sdk.n && (str_find(s->name, STR("ebpf")) >= 0 || str_find(s->name, STR("parca")) >= 0))
         return SOURCES_AGENT;
     return SOURCES_SDK;
@@ -80,10 +89,10 @@ bool sources_identify(struct id128 tenant, const struct resource *r, const struc
         ret->started = 0;
     sdk = find_text(&r->attrs, "telemetry.sdk.name");
     ret->rank = rank_of(s, sdk);
-    /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, unless the agent was
-     * configured to sample both. */
-    sdk = str_is(s->name, "wick") ? STR("") : sdk;
-    hash128_init(&h, find(&s->attrs, "wick.both") != NULL);
+    /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, once the agent knows
+     * of that libwick. */
+    sdk = ret->rank == SOURCES_LIBWICK ? STR("libwick") : sdk;
+    hash128_init(&h, 0);
     hash128_bytes(&h, s->name.p, s->name.n);
     hash128_bytes(&h, sdk.p, sdk.n);
     ret->source = hash128_final(&h);
@@ -98,82 +107,125 @@ static struct sources_process *find_process(struct sources *s, struct id128 id)
     return NULL;
 }
 
-static void add_process(struct sources *s, const struct sources_profile *p)
+static struct sources_process *add_process(struct sources *s, const struct sources_profile *p)
 {
     if (s->n >= PROCESSES_MAX) { /* those that are still there come back with their next profile */
         s->n = 0;
         map_reset(&s->map);
     }
-    if (map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) == 0 &&
-        array_push(s->v, s->n, s->cap, PROCESSES_MAX,
-                   (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->rank, 0}) < 0)
-        map_reset(&s->map);
+    if (array_reserve(s->v, s->cap, s->n + 1, PROCESSES_MAX) < 0 ||
+        map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) < 0)
+        return NULL;
+    return &s->v[s->n++];
 }
 
-static bool is_none(struct id128 id)
-{
-    return !id.hi && !id.lo;
-}
-
-static void take_over(struct sources_process *x, const struct sources_profile *p)
+static void lead(struct sources_process *x, const struct sources_profile *p)
 {
     x->source = p->source;
-    x->successor = (struct id128){0};
-    x->until = MAX(x->until, p->end);
     x->rank = p->rank;
+    x->until = p->end;
+    for (uint32_t i = 0; i < x->n; i++)
+        x->counted[i].left = x->counted[i].value;
 }
 
-/* Whether a source is counted rather than another. */
-static bool precedes(enum sources_rank rank, struct id128 source, enum sources_rank other_rank, struct id128 other)
+/* Whether a source leads rather than the one that does. */
+static bool precedes(const struct sources_profile *p, const struct sources_process *x)
 {
-    if (rank != other_rank)
-        return rank > other_rank;
-    return source.hi != other.hi ? source.hi < other.hi : source.lo < other.lo;
+    if (p->rank != x->rank)
+        return p->rank > x->rank;
+    return p->source.hi != x->source.hi ? p->source.hi < x->source.hi : p->source.lo < x->source.lo;
 }
 
-static void find_successor(struct sources_process *x, const struct sources_profile *p)
+/* Which share of what was counted lies in the time of the profile. Either may be a point in time. */
+static double share_of(const struct sources_counted *c, const struct sources_profile *p)
 {
-    if (!precedes(p->rank, p->source, x->rank, x->source) ||
-        (!is_none(x->successor) && !precedes(p->rank, p->source, x->successor_rank, x->successor)))
+    int64_t from = MAX(c->start, p->start), to = MIN(c->end, p->end);
+
+    if (c->start >= c->end || p->start >= p->end)
+        return from <= to;
+    return from < to ? (double) (to - from) / (double) (c->end - c->start) : 0;
+}
+
+/* Takes out what was counted of other sources, and returns what is left of the value. */
+static int64_t subtract(struct sources_process *x, const struct sources_profile *p)
+{
+    int64_t value = p->value;
+
+    for (uint32_t i = 0; i < x->n; i++) {
+        struct sources_counted *c = &x->counted[i];
+        int64_t part;
+
+        if (c->source == p->source.lo)
+            continue;
+        part = (int64_t) ((double) c->value * share_of(c, p));
+        part = MIN(MIN(part, c->left), value);
+        c->left -= part;
+        value -= part;
+    }
+    return value;
+}
+
+/* Makes room: two successive profiles of a source become one, or the oldest is forgotten. */
+static void forget_oldest(struct sources_process *x)
+{
+    const struct sources_counted *old = &x->counted[0];
+    struct sources_counted *next = &x->counted[1];
+
+    if (next->source == old->source && next->start >= old->start && next->end - old->start <= JOINED_MAX &&
+        next->start - old->end <= next->end - next->start) {
+        next->start = old->start;
+        next->end = MAX(next->end, old->end);
+        next->value += old->value;
+        next->left += old->left;
+    }
+    memmove(&x->counted[0], &x->counted[1], (COUNTED_MAX - 1) * sizeof x->counted[0]);
+    x->n--;
+}
+
+static void remember(struct sources_process *x, const struct sources_profile *p, int64_t value)
+{
+    struct sources_counted *last = x->n ? &x->counted[x->n - 1] : NULL;
+
+    value = MIN(value, INT64_MAX >> 8); /* so that sums of them do not overflow */
+    if (last && last->source == p->source.lo && last->start == p->start && last->end == p->end &&
+        last->value <= INT64_MAX >> 8) {
+        last->value += value;
+        last->left += value;
         return;
-    x->successor = p->source;
-    x->successor_rank = p->rank;
+    }
+    if (x->n == COUNTED_MAX)
+        forget_oldest(x);
+    x->counted[x->n++] = (struct sources_counted){p->source.lo, p->start, p->end, value, value};
 }
 
-bool sources_count(struct sources *s, const struct sources_profile *p)
+static bool is_another_process(const struct sources_process *x, const struct sources_profile *p)
+{
+    return x->started && p->started &&
+           (p->started > x->started ? p->started - x->started : x->started - p->started) > START_ERROR;
+}
+
+bool sources_count(struct sources *s, const struct sources_profile *p, int64_t *ret)
 {
     struct sources_process *x = find_process(s, p->process);
-    bool is_silent;
+    bool is_known = x != NULL;
 
-    if (!x) {
-        add_process(s, p);
+    *ret = p->value;
+    if (!x)
+        x = add_process(s, p);
+    if (!x)
         return true;
-    }
-    if (x->started && p->started &&
-        (p->started > x->started ? p->started - x->started : x->started - p->started) >
-            START_ERROR) { /* another process got the pid */
-        *x = (struct sources_process){p->process, p->source, {0}, p->end, p->started, p->rank, 0};
-        return true;
-    }
+    if (!is_known || is_another_process(x, p)) /* the pid was used again */
+        *x = (struct sources_process){.process = p->process, .source = p->source, .rank = p->rank, .until = p->end};
     x->started = x->started ? x->started : p->started;
-    is_silent = p->start >= x->until + SOURCES_SILENCE;
-    if (id128_eq(x->source, p->source)) {
-        if (!is_none(x->successor) && !is_silent && p->start >= x->until)
-            return false; /* the successor is about to take over */
-        if (is_silent)
-            x->successor = (struct id128){0};
-        x->rank = MAX(x->rank, p->rank);
-        x->until = MAX(x->until, p->end);
-        return true;
+    if (!id128_eq(x->source, p->source)) {
+        if (!precedes(p, x) && p->start < x->until + SOURCES_SILENCE)
+            return false;
+        lead(x, p);
     }
-    if (is_silent) {
-        take_over(x, p);
-        return true;
-    }
-    find_successor(x, p);
-    if (!id128_eq(x->successor, p->source) || p->start < x->until)
-        return false;
-    take_over(x, p);
+    x->rank = MAX(x->rank, p->rank);
+    x->until = MAX(x->until, p->end);
+    *ret = subtract(x, p);
+    remember(x, p, *ret);
     return true;
 }
 

@@ -4,11 +4,17 @@
  * the agents of two vendors. A process is known by its host, its pid, the name of its program and, where both sources say
  * it, its start time; a source by what made its profiles. Pid 1 is not enough: many containers of a host have one.
  *
- * One source at a time is counted, the one with the highest rank (enum sources_rank): one with spans, else one whose sum
- * is the CPU time that the process used. Of two with the same rank it is always the
- * same one, whichever came first. It stays until it was silent for SOURCES_SILENCE. Whole profiles are counted or not, so that up to one profile's duration is missing, and
- * nothing is counted twice, where one source takes over from another. What is not counted is stored as well, under a
- * type of its own (types.h: cpu_also), which no question for the type finds. One thread.
+ * One source leads, the one with the highest rank (enum sources_rank): one with spans, else one whose sum is the CPU time
+ * that the process used. Of two with the same rank it is always the same one, whichever came first. It leads until it was
+ * silent for SOURCES_SILENCE. The profiles of the others are not counted.
+ *
+ * A source may lead only after profiles of another one were counted: a scrape of four seconds arrives before the agent's
+ * first profile. What was counted for the time that a profile of the leader covers is subtracted from it, so that
+ * the sum is the leader's in any order of arrival. Subtracting values, not time, is right also where a source rounds its
+ * times to seconds or has gaps.
+ *
+ * What is not counted is stored as well, under a type of its own (types.h: cpu_also), which no question for the type
+ * finds. One thread.
  */
 #ifndef STORE_PROCESS_SOURCES_H
 #define STORE_PROCESS_SOURCES_H
@@ -37,7 +43,7 @@ struct sources {
 enum sources_rank {
     SOURCES_SDK,     /* an SDK, and profiles that were scraped: some measure wall-clock time or have gaps */
     SOURCES_AGENT,   /* an agent of the host */
-    SOURCES_LIBWICK, /* libwick */
+    SOURCES_LIBWICK, /* libwick, and wick's agent for a process whose libwick it knows */
     SOURCES_SPANS,   /* a source of any kind whose samples have spans */
 };
 
@@ -45,14 +51,16 @@ struct sources_profile {
     struct id128 process, source;
     int64_t start, end;
     int64_t started; /* when the process was started; 0: unknown */
+    int64_t value;   /* its sum */
     enum sources_rank rank;
 };
 
-/* The process, the source and its rank, without regard to spans, of a scope's profiles; false when the resource does not say which process it is. */
+/* The process, the source and its rank, without regard to spans, of a scope's profiles; false when the resource does not
+ * say which process it is. */
 bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
                       struct sources_profile *ret);
-/* Whether this profile is counted. Without memory, it is. */
-bool sources_count(struct sources *s, const struct sources_profile *p);
+/* Whether this profile is counted, and how much of its value (0 to value). Without memory, all of it is. */
+bool sources_count(struct sources *s, const struct sources_profile *p, int64_t *ret);
 void sources_done(struct sources *s);
 
 #endif

@@ -419,6 +419,44 @@ def test_serve_with_its_agent(tmp_path):
     wait_for(lambda: not any(os.path.exists(f"/proc/{c}") for c in children), why="the agent ends with its server")
 
 
+@pytest.mark.slow
+def test_the_rate_in_force_is_told(tmp_path):
+    """A budget that cannot be kept at 99 Hz lowers the rate: the log, every answer and `wick query` say which rates were in force."""
+    exe = build(tmp_path, "chain.c", "lowered_chain", *NO_FP)
+    env = {k: v for k, v in os.environ.items() if k != "WICK_NO_AGENT"}
+    with open(tmp_path / "log", "w") as log:
+        p = subprocess.Popen([WICK, "serve", "--store", "memory", "--http", "127.0.0.1:0", "--otlp-grpc", "off", "--otlp-http", "off",
+                              "--set", "agent.rate=99", "--set", "agent.budget=0.02"],
+                             stdout=subprocess.PIPE, stderr=log, text=True, env=env)
+    burner = subprocess.Popen([exe, "5", "200"], stdout=subprocess.DEVNULL)
+    try:
+        url = p.stdout.readline().split()[-1]
+
+        def rates_logged():
+            return [int(x) for x in re.findall(r"sampling at (\d+) Hz", (tmp_path / "log").read_text())]
+
+        def answer(question):
+            with urllib.request.urlopen(url + f"/api/v1/{question}query=cpu%7Bservice.name%3D%22lowered_chain%22%7D") as r:
+                rate = json.load(r).get("rate")
+            return rate if isinstance(rate, list) else [rate, rate]
+
+        wait_for(lambda: rates_logged() and rates_logged()[-1] < 99, 90, "a lower rate in the log")
+        assert rates_logged()[0] == 99
+        wait_for(lambda: answer("top?")[0] and answer("top?")[0] < 99, 60, "a lower rate in the answers")
+        for question in ("top?", "flame?", "series?", "coverage?", "callers?function=leaf&", "lines?function=leaf&"):
+            low, high = answer(question)
+            assert min(rates_logged()) <= low < 99 and low <= high <= 99, (question, low, high, rates_logged())
+        text = subprocess.run([WICK, "query", "top", "cpu{service.name=\"lowered_chain\"}", "--server", url], capture_output=True,
+                              text=True, timeout=60).stdout
+        low = int(re.search(r"^sampled at (\d+)(?: to \d+)? Hz$", text, re.M)[1])
+        assert min(rates_logged()) <= low < 99, (text, rates_logged())
+    finally:
+        burner.kill()
+        p.terminate()
+        p.wait(30)
+        burner.wait()
+
+
 def test_agent_exports(tmp_path):
     """To a collector, with what every batch says of the agent; also when the collector comes late."""
     exe = build(tmp_path, "chain.c", "exported_chain", *NO_FP)

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 
 #include "base/regex.h"
+#include "batch_validate.h"
 #include "labels_text.h"
 #include "store/store_cube.h"
 #include "store/store_spans.h"
 #include "store/store_table.h"
 #include "store/store_windows.h"
 #include "store_gen.h"
-#include "batch_validate.h"
 #include "tap.h"
 
 int64_t suite_clock = GEN_T0;
@@ -1222,6 +1222,57 @@ static void test_groups(struct suite *s)
     eq_int(group_sum(s, "heap", "thread.name", "cpu"), 30);
 }
 
+/* A profile of 1 s of a process: of an agent, with timestamps, or of an SDK, without. */
+static void append_process(struct suite *s, bool agent, int64_t time, int64_t value)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    _cleanup_(batch_unrefp) struct batch *batch = NULL;
+    uint64_t times[4];
+    int64_t values[4] = {value / 4, value / 4, value / 4, value - value / 4 * 3};
+    struct value_type t;
+    struct profile *p;
+
+    ok(builder_new(NULL, &b) == 0);
+    for (uint64_t i = 0; i < 4; i++)
+        times[i] = (uint64_t) (time + (int64_t) i * NS_PER_S / 4);
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), STR("a"));
+    builder_resource_attr_str(b, STR("host.name"), STR("web-1"));
+    builder_resource_attr_str(b, STR("process.executable.path"), STR("/usr/bin/a"));
+    builder_resource_attr(b, STR("process.pid"), &(struct value){.kind = VALUE_INT, .integer = 77});
+    if (!agent)
+        builder_resource_attr_str(b, STR("telemetry.sdk.name"), STR("other"));
+    builder_scope(b, agent ? STR("wick") : STR("other"), STR(""));
+    p = builder_profile(b, &t, 1);
+    ok(p != NULL);
+    p->time_ns = time;
+    p->duration_ns = NS_PER_S;
+    builder_sample(b, &(struct builder_sample){.stack = simple_stack(b, agent ? "main outside" : "main inside"),
+                                               .values = agent ? values : &value,
+                                               .n_values = agent ? 4 : 1,
+                                               .timestamps = agent ? times : NULL,
+                                               .n_timestamps = agent ? 4 : 0});
+    ok(builder_finish(b, &batch, NULL) == 0);
+    append(s, batch);
+}
+
+/* An SDK's profile is counted until the agent's comes: of that, what exceeds it. */
+static void test_two_sources(struct suite *s)
+{
+    int64_t half = NS_PER_S / 2;
+
+    append_process(s, false, GEN_T0, 800);
+    append_process(s, true, GEN_T0, 1001); /* all of the 800 are in its time */
+    append_process(s, false, GEN_T0 + NS_PER_S, 800);
+    append_process(s, true, GEN_T0 + NS_PER_S, 1000);
+    suite_settle(s);
+    eq_int(total(s, "cpu", ALL), 2001);
+    eq_int(total(s, "cpu_also", ALL), 1600);
+    eq_int(total(s, "cpu", GEN_T0, GEN_T0 + NS_PER_S), 1001);
+    eq_int(total(s, "cpu", GEN_T0 + half, GEN_T0 + 2 * NS_PER_S), 1000);
+}
+
 static void test_list(struct suite *s)
 {
     int n = 0;
@@ -1301,6 +1352,7 @@ void store_conformance(struct suite *s)
         {"cumulative", test_cumulative},
         {"series", test_series},
         {"series bounded", test_series_bounded},
+        {"two sources of a process", test_two_sources},
         {"lists", test_list},
         {"single profiles", test_profiles},
     };

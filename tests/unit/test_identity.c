@@ -13,6 +13,7 @@
 #include "agent/own_profiles.h"
 #include "agent/process_context.h"
 #include "agent/service_name.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "elf/go_build.h"
 #include "proc/jit_names.h"
@@ -396,6 +397,12 @@ static void test_own_profiles(void)
     ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 199));
     ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 99));
     ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 200));
+    for (int i = 0; i < 100; i++) { /* also on a machine that was never suspended, where the clocks are equal */
+        uint64_t boot = (uint64_t) clock_boot(), before = (uint64_t) clock_mono();
+        uint64_t mono = own_profiles_mono_of_boot(boot);
+
+        ok(mono <= before && before - mono < 60ull * NS_PER_S);
+    }
     own_profiles_take(&o, 0, 300); /* no change */
     ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 150));
 }

@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of two sources of one process is counted (store/process_sources.h). */
+/* Which of two sources of one process is counted, and how much of its profiles (store/process_sources.h). */
 #include "base/clock.h"
 #include "store/process_sources.h"
 #include "tap.h"
 
 enum { SDK = 5, OTHER = 3, AGENT = 7 };
+enum { NOT_COUNTED = -1 };
 
-static bool count(struct sources *s, uint64_t process, uint64_t source, int64_t start, int64_t end, bool spans)
+/* How much of a profile is counted that has 10 for each second. */
+static int64_t count(struct sources *s, uint64_t process, uint64_t source, int64_t start, int64_t end, bool spans)
 {
-    return sources_count(s, &(struct sources_profile){.process = {0, process},
-                                                      .source = {0, source},
-                                                      .start = start * NS_PER_S,
-                                                      .end = end * NS_PER_S,
-                                                      .rank = spans           ? SOURCES_SPANS
-                                                              : source == SDK ? SOURCES_SDK
-                                                                              : SOURCES_AGENT});
+    int64_t value;
+
+    return sources_count(s,
+                         &(struct sources_profile){.process = {0, process},
+                                                   .source = {0, source},
+                                                   .start = start * NS_PER_S,
+                                                   .end = end * NS_PER_S,
+                                                   .value = 10 * (end - start),
+                                                   .rank = spans           ? SOURCES_SPANS
+                                                           : source == SDK ? SOURCES_SDK
+                                                                           : SOURCES_AGENT},
+                         &value)
+               ? value
+               : NOT_COUNTED;
 }
 
 /* Two sources of one rank: the same one is counted, whichever came first. */
@@ -22,15 +31,15 @@ static void test_one_is_counted(void)
 {
     struct sources s = {0};
 
-    ok(count(&s, 7, OTHER, 0, 10, false));
-    ok(!count(&s, 7, AGENT, 2, 12, false));
-    ok(count(&s, 7, OTHER, 10, 20, false));
-    ok(!count(&s, 7, AGENT, 12, 22, false));
-    ok(count(&s, 8, AGENT, 12, 22, false)); /* another process */
-    ok(!count(&s, 8, OTHER, 20, 30, false));
-    ok(!count(&s, 8, AGENT, 22, 32, false));
-    ok(count(&s, 8, OTHER, 30, 40, false));
-    ok(count(&s, 8, OTHER, 30, 40, false)); /* another profile of the same time and source */
+    eq_int(count(&s, 7, OTHER, 0, 10, false), 100);
+    eq_int(count(&s, 7, AGENT, 2, 12, false), NOT_COUNTED);
+    eq_int(count(&s, 7, OTHER, 10, 20, false), 100);
+    eq_int(count(&s, 7, AGENT, 12, 22, false), NOT_COUNTED);
+    eq_int(count(&s, 8, AGENT, 12, 22, false), 100); /* another process */
+    eq_int(count(&s, 8, OTHER, 20, 30, false), 80);  /* two seconds of it were counted */
+    eq_int(count(&s, 8, AGENT, 22, 32, false), NOT_COUNTED);
+    eq_int(count(&s, 8, OTHER, 30, 40, false), 100);
+    eq_int(count(&s, 8, OTHER, 30, 40, false), 100); /* another profile of the same time and source */
     sources_done(&s);
 }
 
@@ -39,43 +48,88 @@ static void test_agent_wins(void)
 {
     struct sources s = {0};
 
-    ok(count(&s, 7, SDK, 0, 10, false));
-    ok(!count(&s, 7, AGENT, 2, 12, false));
-    ok(!count(&s, 7, SDK, 10, 20, false));
-    ok(count(&s, 7, AGENT, 12, 22, false));
-    ok(!count(&s, 7, SDK, 20, 30, false));
-    ok(count(&s, 8, AGENT, 0, 10, false)); /* in the other order */
-    ok(!count(&s, 8, SDK, 5, 15, false));
-    ok(!count(&s, 8, SDK, 15, 25, false));
-    ok(count(&s, 8, SDK, 30, 40, true)); /* it has spans now, and the other's last profile is over */
-    ok(!count(&s, 8, AGENT, 40, 50, false));
+    eq_int(count(&s, 7, SDK, 0, 10, false), 100);
+    eq_int(count(&s, 7, AGENT, 2, 12, false), 20);
+    eq_int(count(&s, 7, SDK, 10, 20, false), NOT_COUNTED);
+    eq_int(count(&s, 7, AGENT, 12, 22, false), 100);
+    eq_int(count(&s, 7, SDK, 20, 30, false), NOT_COUNTED);
+    eq_int(count(&s, 8, AGENT, 0, 10, false), 100); /* in the other order */
+    eq_int(count(&s, 8, SDK, 5, 15, false), NOT_COUNTED);
+    eq_int(count(&s, 8, SDK, 15, 25, false), NOT_COUNTED);
+    eq_int(count(&s, 8, SDK, 30, 40, true), 100); /* it has spans now */
+    eq_int(count(&s, 8, AGENT, 40, 50, false), NOT_COUNTED);
     sources_done(&s);
 }
 
-/* The better of two successors takes over. */
+/* A scrape that covers four of every five seconds, before the agent's profiles of five: the sum is the agent's. */
+static void test_first_is_subtracted(void)
+{
+    for (int64_t shift = 0; shift < 5; shift++) {
+        struct sources s = {0};
+        int64_t sum = count(&s, 7, SDK, shift, shift + 4, false);
+
+        for (int64_t at = 0; at < 25; at += 5) {
+            sum += count(&s, 7, AGENT, at, at + 5, false);
+            eq_int(count(&s, 7, SDK, at + shift + 5, at + shift + 9, false), NOT_COUNTED);
+        }
+        eq_int(sum, 250);
+        sources_done(&s);
+    }
+}
+
+/* Several profiles of one time, as with labels of Pyroscope's SDKs, and several of the agent. */
+static void test_what_is_subtracted_once(void)
+{
+    struct sources s = {0};
+
+    eq_int(count(&s, 7, SDK, 0, 4, false), 40);
+    eq_int(count(&s, 7, SDK, 0, 4, false), 40);
+    eq_int(count(&s, 7, AGENT, 0, 5, false), 0);
+    eq_int(count(&s, 7, AGENT, 0, 5, false), 20);
+    eq_int(count(&s, 7, AGENT, 0, 5, false), 50);
+    sources_done(&s);
+}
+
+/* A long profile with spans, after many short ones: all of them are subtracted. */
+static void test_many_are_subtracted(void)
+{
+    struct sources s = {0};
+
+    for (int64_t at = 0; at < 100; at += 5)
+        eq_int(count(&s, 7, AGENT, at, at + 5, false), 50);
+    ok(count(&s, 7, SDK, 30, 90, true) <= 1); /* at most rounding */
+    eq_int(count(&s, 7, AGENT, 100, 105, false), NOT_COUNTED);
+    eq_int(count(&s, 7, SDK, 90, 150, true), 500);
+    sources_done(&s);
+}
+
+/* Profiles without a duration. */
+static void test_points_in_time(void)
+{
+    struct sources s = {0};
+    struct sources_profile point = {.process = {0, 7}, .source = {0, SDK}, .value = 30, .start = 2 * NS_PER_S};
+    int64_t value;
+
+    point.end = point.start;
+    ok(sources_count(&s, &point, &value));
+    eq_int(value, 30);
+    eq_int(count(&s, 7, AGENT, 0, 10, false), 70);
+    point.rank = SOURCES_SPANS;
+    ok(sources_count(&s, &point, &value));
+    eq_int(value, 0);
+    sources_done(&s);
+}
+
+/* The best of three leads. */
 static void test_three(void)
 {
     struct sources s = {0};
 
-    ok(count(&s, 7, SDK, 0, 10, false));
-    ok(!count(&s, 7, AGENT, 2, 12, false));
-    ok(!count(&s, 7, OTHER, 4, 14, true));
-    ok(!count(&s, 7, AGENT, 12, 22, false));
-    ok(count(&s, 7, OTHER, 14, 24, true));
-    sources_done(&s);
-}
-
-/* Nothing is counted twice while it takes over, and less than one profile is missing. */
-static void test_spans_win(void)
-{
-    struct sources s = {0};
-
-    ok(count(&s, 7, SDK, 0, 10, false));
-    ok(!count(&s, 7, AGENT, 2, 12, true));
-    ok(!count(&s, 7, SDK, 10, 20, false));
-    ok(count(&s, 7, AGENT, 12, 22, true));
-    ok(!count(&s, 7, SDK, 20, 30, false));
-    ok(count(&s, 7, AGENT, 22, 32, false)); /* a profile without spans is of the same source */
+    eq_int(count(&s, 7, SDK, 0, 10, false), 100);
+    eq_int(count(&s, 7, AGENT, 2, 12, false), 20);
+    eq_int(count(&s, 7, OTHER, 4, 14, true), 100 - 60 - 16); /* of both, what lies in this time */
+    eq_int(count(&s, 7, AGENT, 12, 22, false), NOT_COUNTED);
+    eq_int(count(&s, 7, OTHER, 14, 24, true), 100);
     sources_done(&s);
 }
 
@@ -83,26 +137,15 @@ static void test_silence_ends_it(void)
 {
     struct sources s = {0};
 
-    ok(count(&s, 7, AGENT, 0, 10, true));
-    ok(!count(&s, 7, SDK, 10, 20, false));
-    ok(!count(&s, 7, SDK, 60, 70, false));
-    ok(count(&s, 7, SDK, 70, 80, false));
-    ok(count(&s, 7, SDK, 80, 90, false));
-    ok(!count(&s, 7, AGENT, 75, 85, true)); /* it is back: it takes over after what was counted */
-    ok(!count(&s, 7, SDK, 90, 100, false));
-    ok(count(&s, 7, AGENT, 95, 105, true));
-    sources_done(&s);
-}
-
-static void test_successor_that_never_comes(void)
-{
-    struct sources s = {0};
-
-    ok(count(&s, 7, SDK, 0, 10, false));
-    ok(!count(&s, 7, AGENT, 2, 12, true));
-    ok(!count(&s, 7, SDK, 10, 20, false));
-    ok(count(&s, 7, SDK, 70, 80, false));
-    ok(count(&s, 7, SDK, 80, 90, false));
+    eq_int(count(&s, 7, AGENT, 0, 10, true), 100);
+    eq_int(count(&s, 7, SDK, 10, 20, false), NOT_COUNTED);
+    eq_int(count(&s, 7, SDK, 60, 69, false), NOT_COUNTED);
+    eq_int(count(&s, 7, SDK, 70, 80, false), 100);
+    eq_int(count(&s, 7, SDK, 80, 90, false), 100);
+    eq_int(count(&s, 7, AGENT, 75, 85, true), 0); /* it is back, and all of this was counted */
+    eq_int(count(&s, 7, SDK, 90, 100, false), NOT_COUNTED);
+    eq_int(count(&s, 7, AGENT, 85, 95, true), 50);
+    eq_int(count(&s, 7, AGENT, 95, 105, true), 100);
     sources_done(&s);
 }
 
@@ -111,19 +154,24 @@ static void test_another_process_with_the_pid(void)
 {
     struct sources s = {0};
     struct sources_profile old = {
-        .process = {0, 7}, .source = {0, SDK}, .end = 10 * NS_PER_S, .started = 1000 * NS_PER_S};
+        .process = {0, 7}, .source = {0, SDK}, .end = 10 * NS_PER_S, .started = 1000 * NS_PER_S, .value = 5};
     struct sources_profile new = {.process = {0, 7},
                                   .source = {0, AGENT},
                                   .start = 9 * NS_PER_S,
                                   .end = 19 * NS_PER_S,
+                                  .rank = SOURCES_AGENT,
+                                  .value = 6,
                                   .started = 1005 * NS_PER_S};
     struct sources_profile same = new;
+    int64_t value;
 
     same.source = old.source;
+    same.rank = SOURCES_SDK;
     same.started += NS_PER_S; /* rounded differently */
-    ok(sources_count(&s, &old));
-    ok(sources_count(&s, &new));
-    ok(!sources_count(&s, &same));
+    ok(sources_count(&s, &old, &value));
+    ok(sources_count(&s, &new, &value));
+    eq_int(value, 6);
+    ok(!sources_count(&s, &same, &value));
     sources_done(&s);
 }
 
@@ -131,10 +179,12 @@ int main(void)
 {
     tap_run(test_one_is_counted);
     tap_run(test_agent_wins);
+    tap_run(test_first_is_subtracted);
+    tap_run(test_what_is_subtracted_once);
+    tap_run(test_many_are_subtracted);
+    tap_run(test_points_in_time);
     tap_run(test_three);
-    tap_run(test_spans_win);
     tap_run(test_silence_ends_it);
-    tap_run(test_successor_that_never_comes);
     tap_run(test_another_process_with_the_pid);
     return tap_done();
 }

@@ -383,7 +383,7 @@ static int put_sample(struct item_rows *x, uint32_t index)
         r = put_attrs(a, index, &v.attrs);
     if (r < 0)
         return r;
-    if (!s->timestamps.n || a->k->timestamps == TIMESTAMPS_OFF) {
+    if (!intake_is_stamped(x->it, s) || a->k->timestamps == TIMESTAMPS_OFF) {
         v.value = intake_value(a->b, x->it, index);
         return v.value ? put_value(x, &v) : 0;
     }

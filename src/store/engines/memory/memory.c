@@ -176,9 +176,9 @@ bool memory_item_matches(const struct memory_store *m, const struct memory_item 
 /* Whether any part of the sample was taken when the column says. */
 static bool was_taken(const struct memory_item *it, const struct sample *s, const struct store_column *c)
 {
-    bool any = !s->timestamps.n && store_column_taken(c, it->time_ns);
+    bool stamped = intake_is_stamped(&it->in, s), any = !stamped && store_column_taken(c, it->time_ns);
 
-    for (uint32_t i = 0; !any && i < s->timestamps.n; i++)
+    for (uint32_t i = 0; stamped && !any && i < s->timestamps.n; i++)
         any = store_column_taken(c, (int64_t) it->batch->timestamps[s->timestamps.off + i]);
     return any;
 }
@@ -189,7 +189,7 @@ int64_t memory_sample_value(const struct memory_item *it, uint32_t index, const 
     const struct sample *s = &b->samples[index];
     int64_t sum = 0;
 
-    if (!match->column->taken_to || !s->timestamps.n)
+    if (!match->column->taken_to || !intake_is_stamped(&it->in, s))
         return intake_value(b, &it->in, index);
     for (uint32_t i = 0; i < s->timestamps.n; i++)
         if (store_column_taken(match->column, (int64_t) b->timestamps[s->timestamps.off + i]))

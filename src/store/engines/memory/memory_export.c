@@ -102,16 +102,17 @@ static void copy_sample(struct export *x, const struct memory_item *it, uint32_t
     struct run st = b->dict.stacks[s->stack];
     uint32_t n = MIN(st.n, (uint32_t) LIST_MAX), n_values = 1;
     uint32_t link = s->link ? builder_link(x->to, &b->dict.links[s->link]) : 0, stack;
+    bool stamped = intake_is_stamped(&it->in, s);
 
     for (uint32_t i = 0; i < n; i++)
         x->list[i] = copy_location(x, b->dict.indices[st.off + i]);
     stack = builder_stack(x->to, x->list, n);
-    if (s->timestamps.n && match->column->taken_to) {
+    if (stamped && match->column->taken_to) {
         copy_taken(x, s, &(struct builder_sample){.stack = stack, .link = link, .attrs = copy_attrs(x, s->attrs)},
                    match->column);
         return;
     }
-    if (s->timestamps.n && s->values.n) {
+    if (stamped && s->values.n) {
         builder_sample(x->to, &(struct builder_sample){.stack = stack,
                                                        .link = link,
                                                        .attrs = copy_attrs(x, s->attrs),
@@ -127,14 +128,13 @@ static void copy_sample(struct export *x, const struct memory_item *it, uint32_t
         x->values[0] = x->values[1] / it->in.twin_scale;
         n_values = 2;
     }
-    builder_sample(x->to,
-                   &(struct builder_sample){.stack = stack,
-                                            .link = link,
-                                            .attrs = copy_attrs(x, s->attrs),
-                                            .values = x->values,
-                                            .n_values = s->timestamps.n ? 0 : n_values,
-                                            .timestamps = s->timestamps.n ? b->timestamps + s->timestamps.off : NULL,
-                                            .n_timestamps = s->timestamps.n});
+    builder_sample(x->to, &(struct builder_sample){.stack = stack,
+                                                   .link = link,
+                                                   .attrs = copy_attrs(x, s->attrs),
+                                                   .values = x->values,
+                                                   .n_values = stamped ? 0 : n_values,
+                                                   .timestamps = stamped ? b->timestamps + s->timestamps.off : NULL,
+                                                   .n_timestamps = stamped ? s->timestamps.n : 0});
 }
 
 static void copy_kvs(struct export *x, const struct kvs *kvs,

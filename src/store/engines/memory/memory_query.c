@@ -295,13 +295,13 @@ static int add_spans(struct store_spans *to, const struct memory_item *it, const
         struct span_sample v = {.link = s->link ? &b->dict.links[s->link] : NULL,
                                 .service = service,
                                 .value = memory_sample_value(it, p->samples.off + i, match),
-                                .count = MAX(s->timestamps.n, 1u),
+                                .count = intake_is_stamped(&it->in, s) ? s->timestamps.n : 1,
                                 .from = it->time_ns,
                                 .to = wrap_add(it->time_ns, p->duration_ns)};
 
         if (!memory_sample_matches(it, s, q, match))
             continue;
-        for (uint32_t k = 0; k < s->timestamps.n; k++) {
+        for (uint32_t k = 0; intake_is_stamped(&it->in, s) && k < s->timestamps.n; k++) {
             int64_t t = (int64_t) b->timestamps[s->timestamps.off + k];
 
             v.from = k ? MIN(v.from, t) : t;

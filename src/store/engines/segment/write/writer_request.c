@@ -146,7 +146,7 @@ static int fill_sample(struct filling *f, uint32_t index)
     struct extra x = {.has_link = s->link != 0};
     struct writer *w = f->g->writer;
     uint32_t node;
-    bool stamped = s->timestamps.n && f->g->config.timestamps != TIMESTAMPS_OFF;
+    bool stamped = intake_is_stamped(f->it, s) && f->g->config.timestamps != TIMESTAMPS_OFF;
     int r = find_node(w, f->symbols, f->service, s->stack, &node);
 
     x.attrs = s->attrs.n ? writer_set(w, f->part, s->attrs, fingerprints_sample_attrs(&w->memo.prints, index)) : 0;
