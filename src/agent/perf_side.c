@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "agent/bpf/agent_abi.h"
@@ -24,7 +25,9 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
-enum { RING_BYTES = 512 << 10, STACK_BYTES = 16 << 10, EVENTS_MAX = 65536 };
+/* Every user may have rings of 512 KiB (kernel.perf_event_mlock_kb), larger ones count against RLIMIT_MEMLOCK. A record has
+ * room for as much of the stack as is asked for, at most 64 KiB. */
+enum { SMALL_RING = 512 << 10, SMALL_STACK = 16 << 10, RING = 2 << 20, STACK = 65528, EVENTS_MAX = 65536 };
 
 #if defined(__x86_64__)
 /* The requested registers, in the order in which the kernel writes them, with their DWARF numbers. */
@@ -57,6 +60,7 @@ struct perf_side {
     size_t n_events, cap_events;
     int n_cpus;
     unsigned hz;
+    uint32_t stack_bytes; /* that the kernel copies of a stack */
     bool kernel, children;
     unsigned long lost, samples;
     struct agent_event event;
@@ -66,6 +70,14 @@ struct perf_side {
     int (*f)(void *arg, void *event, size_t n);
     void *arg;
 };
+
+/* Whether the process may have large rings, and leave half of its limit to others. */
+static bool has_room(int n_cpus)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur / 2 >= (rlim_t) n_cpus * (RING - SMALL_RING);
+}
 
 int perf_side_new(unsigned hz, bool kernel, bool children, struct perf_side **ret, struct err *e)
 {
@@ -78,7 +90,8 @@ int perf_side_new(unsigned hz, bool kernel, bool children, struct perf_side **re
     s->kernel = kernel;
     s->children = children;
     s->n_cpus = perf_cpus();
-    perf_rings_init(&s->rings, RING_BYTES);
+    s->stack_bytes = has_room(s->n_cpus) ? STACK : SMALL_STACK;
+    perf_rings_init(&s->rings, s->stack_bytes == STACK ? RING : SMALL_RING);
     s->ring_cpu = mem_zalloc_array((size_t) s->n_cpus, sizeof *s->ring_cpu); /* ring of the CPU, + 1 */
     if (!s->ring_cpu) {
         perf_side_free(s);
@@ -108,7 +121,7 @@ static int open_event(struct perf_side *s, pid_t tid, int cpu)
                                    .sample_period = 1000000000ull / s->hz,
                                    .sample_type = PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
                                                   PERF_SAMPLE_CPU | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-                                   .sample_stack_user = STACK_BYTES,
+                                   .sample_stack_user = s->stack_bytes,
                                    .sample_id_all = 1,
                                    .inherit = 1, /* by new threads, and by child processes */
                                    .inherit_thread = !s->children,

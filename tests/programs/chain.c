@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A known chain of calls: main, worker, rec DEPTH + 1 times, leaf. chain DEPTH SECONDS: prints the CPU time it took. */
+/* A known chain of calls: main, worker, rec DEPTH + 1 times, leaf. chain DEPTH SECONDS: prints the CPU time it took.
+ * With -DFRAME=N, each rec has N bytes of the stack. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,11 @@ ALONE uint64_t leaf(uint64_t n)
 
 ALONE uint64_t rec(int depth)
 {
+#ifdef FRAME
+    volatile char room[FRAME];
+
+    room[depth] = 1;
+#endif
     uint64_t r = depth ? rec(depth - 1) : leaf(200000);
 
     sink += r; /* no tail call */
