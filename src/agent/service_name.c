@@ -102,11 +102,14 @@ static struct str what_is_run(const struct interpreter *x, struct str args)
     return (struct str){0};
 }
 
-/* argv[0] as titles are written: "nginx: master process", "-bash", "postgres: checkpointer". */
+/* argv[0] as titles are written: "nginx: master process", "-bash", "postgres: checkpointer". A program that was started
+ * through a link in /proc (/proc/self/exe) has no name there. */
 static struct str title_name(struct str argv0)
 {
     struct str s = argv0;
 
+    if (str_starts(s, STR("/proc/")))
+        return (struct str){0};
     for (uint32_t i = 0; i < s.n; i++)
         if (s.p[i] == ' ' || (s.p[i] == ':' && (i + 1 == s.n || s.p[i + 1] == ' '))) {
             s.n = i;

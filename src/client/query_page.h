@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the printers of answers share (query_text.c, query_tree_text.c, query_lists.c, query_drift_text.c,
- * query_span_text.c): the JSON being read and the text being
- * written. The JSON is read once, in the order in which query_json.c and tree_form.c write it. */
+ * query_span_text.c, query_time_text.c): the JSON being read and the text being written. The JSON is read once, in the order in which query_json.c and tree_form.c write it. */
 #ifndef CLIENT_QUERY_PAGE_H
 #define CLIENT_QUERY_PAGE_H
 
@@ -61,6 +60,8 @@ void page_trace(struct page *p);
 void page_span_names(struct page *p);
 void page_span_heatmap(struct page *p);
 void page_series(struct page *p);
+void page_heatmap(struct page *p);
+void page_chart(struct page *p);
 void page_coverage(struct page *p);
 void page_deploys(struct page *p);
 void page_leaks(struct page *p);

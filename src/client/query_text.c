@@ -143,6 +143,8 @@ int query_text(struct str what, struct str json, int width, struct buf *out, siz
         {"trace", page_trace},
         {"span_names", page_span_names},
         {"span_heatmap", page_span_heatmap},
+        {"heatmap", page_heatmap},
+        {"chart", page_chart},
         {"findings", page_findings},
         {"trends", page_trends},
     };

@@ -150,11 +150,16 @@ int watch_reader(struct file_reader **ret, struct err *e)
 /* --- a command --- */
 int watch_command_start(char **argv, struct watch_command *ret, struct err *e)
 {
-    int gate[2];
+    int gate[2], failed[2];
     char byte;
 
     if (pipe2(gate, O_CLOEXEC) < 0)
         return err_set(e, -errno, "cannot create a pipe: %m");
+    if (pipe2(failed, O_CLOEXEC) < 0) {
+        close(gate[0]);
+        close(gate[1]);
+        return err_set(e, -errno, "cannot create a pipe: %m");
+    }
     ret->pid = fork();
     if (ret->pid < 0)
         return err_set(e, -errno, "cannot start a process: %m");
@@ -167,18 +172,31 @@ int watch_command_start(char **argv, struct watch_command *ret, struct err *e)
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         execvp(argv[0], argv);
-        fprintf(stderr, "wick: cannot run '%s': %s\n", argv[0], strerror(errno));
-        _exit(errno == ENOENT ? 127 : 126);
+        if (write(failed[1], &errno, sizeof errno) < 0)
+            _exit(126);
+        _exit(127);
     }
     close(gate[0]);
+    close(failed[1]);
     ret->gate = gate[1];
+    ret->failed = failed[0];
+    ret->name = argv[0];
     return 0;
 }
 
-void watch_command_go(struct watch_command *c)
+int watch_command_go(struct watch_command *c, struct err *e)
 {
+    int error = 0;
+    bool failed;
+
+    if (c->pid <= 0)
+        return 0;
     fd_close(c->gate);
-    c->gate = -1;
+    failed = read(c->failed, &error, sizeof error) == sizeof error; /* nothing, when exec closes the pipe */
+    fd_close(c->failed);
+    c->gate = c->failed = -1;
+    errno = error;
+    return failed ? err_set(e, -error, "cannot run '%s': %m", c->name) : 0;
 }
 
 /* --- priority --- */

@@ -79,10 +79,13 @@ int watch_reader(struct file_reader **ret, struct err *e);
 /* A command that waits until it is released, so that it is sampled from its first instruction on. */
 struct watch_command {
     pid_t pid;
-    int gate; /* closing it lets the command run */
+    int gate;   /* closing it lets the command run */
+    int failed; /* reads the errno of a failed exec */
+    const char *name;
 };
 int watch_command_start(char **argv, struct watch_command *ret, struct err *e);
-void watch_command_go(struct watch_command *c);
+/* Releases it; fails if it cannot be executed. Does nothing without a command. */
+int watch_command_go(struct watch_command *c, struct err *e);
 
 /* Gives this process, and those that it starts from now on, priority over ordinary ones: what is sampled waits in a buffer
  * of limited size, and on a busy machine the process that reads it must get its turn. Does nothing without the right to

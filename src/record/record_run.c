@@ -245,8 +245,8 @@ static void tell_how(struct recording *c)
     agent_counts(c->agent, &n);
     if (n.by_perf && !c->o.quiet && !c->o.watch.via)
         fprintf(stderr,
-                "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: only own processes, "
-                "no kernel frames\n");
+                "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: own processes only, "
+                "without the time that they spend in the kernel\n");
 }
 
 /* What is sampled: the processes that were named, their descendants, and with a command this one. */
@@ -326,7 +326,8 @@ static int record(struct recording *c, int n_words, char **words, struct err *e)
     if (r == 0)
         tell_how(c);
     c->begin = clock_mono();
-    watch_command_go(&c->command);
+    if (r == 0)
+        r = watch_command_go(&c->command, e);
     if (r == 0)
         r = sample(c, e);
     watch_calm(hurried);
@@ -368,7 +369,7 @@ int record_check(struct record_options *o, int n, struct err *e)
 
 int record_run(const struct record_options *o, int n_words, char **words, int *ret_status, struct err *e)
 {
-    struct recording c = {.o = *o, .command = {.gate = -1}, .signal_fd = -1, .live = isatty(STDERR_FILENO)};
+    struct recording c = {.o = *o, .command = {.gate = -1, .failed = -1}, .signal_fd = -1, .live = isatty(STDERR_FILENO)};
     int r = record(&c, n_words, words, e);
 
     fd_close(c.signal_fd);

@@ -144,6 +144,8 @@ int top_run(const struct top_options *o, struct err *e)
         return r;
     options.inherit = options.n_pids > 0;
     options.symbolizer = symbolizer;
+    options.wait_for_lines =
+        o->iterations > 0; /* a script reads it once: names as in a recording, not with the next update */
     signal_fd = watch_signals(&old);
     watch_hurry();
     r = watch_reader(&reader, e);

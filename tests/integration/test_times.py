@@ -2,6 +2,7 @@
 """When samples were taken: the questions heatmap and chart, and times=sample, against what was sent; the tenants keep apart;
 the agent's own samples, end to end."""
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 from agent_tools import needs_bpf  # noqa: E402
 from timed_data import MS, S, SECONDS, SPAN, SPIKE, THREADS, Timed  # noqa: E402
-from wick_tools import Server, wait_for  # noqa: E402
+from wick_tools import WICK, Server, wait_for  # noqa: E402
 
 QUERY = 'cpu{service.name="ticker"}'
 
@@ -137,3 +138,20 @@ def test_agent_sends_times(tmp_path, monkeypatch):
             program.wait()
     finally:
         s.stop()
+
+
+def test_at_the_terminal(sent):
+    """wick query heatmap and chart are tables, with a line over time."""
+    data = sent.data
+    selection = [QUERY, "--from", str(data.start // S), "--to", str(data.start // S + SECONDS), "--server", sent.url]
+    p = subprocess.run([WICK, "query", "heatmap", *selection, "--step", "1s"], capture_output=True, text=True, timeout=60)
+    head, *rows = [line for line in p.stdout.splitlines() if not line.startswith(("note:", "sampled at"))]
+    assert p.returncode == 0 and head.split() == ["TIME", "SHARE", "WITHIN", "THE", "STEP"], (p.stdout, p.stderr)
+    assert len(rows) == SECONDS
+    at = head.index("WITHIN")
+    for second, row in enumerate(rows):
+        assert re.fullmatch(r"\S{50}" if second == SPIKE else r"\S{10} {15}\S{10}", row[at:]), row
+    p = subprocess.run([WICK, "query", "chart", *selection], capture_output=True, text=True, timeout=60)
+    head, *rows = [line for line in p.stdout.splitlines() if not line.startswith(("note:", "sampled at"))]
+    assert p.returncode == 0 and head.split()[:4] == ["THREAD", "SAMPLES", "RUNNING", "WAITING"], (p.stdout, p.stderr)
+    assert {r.split()[5]: r.split()[2] for r in rows} == {f"worker-{t}": "24.6s" if t == 1 else "24.0s" for t in range(THREADS)}, rows

@@ -162,6 +162,8 @@ def test_inlined_functions(tmp_path):
         assert pids_of(lines, "inner_work") == [str(p.pid)]
         t.press("q")
         assert t.end() == 0
+        once = subprocess.run([WICK, "top", "-n", "1", "-d", "500ms", "-p", str(p.pid)], capture_output=True, text=True, check=True)
+        assert pids_of(once.stdout.splitlines(), "inner_work") == [str(p.pid)], once.stdout
     finally:
         p.kill()
         p.wait()

@@ -328,6 +328,7 @@ static void test_service_names(void)
     } cases[] = {
         {STR("/usr/bin/redis-server\0/etc/redis.conf\0"), "redis-check-rdb", "redis-server"},
         {STR("redis-server *:6379\0"), "redis-check-rdb", "redis-server"},
+        {STR("/proc/self/exe\0symbolize\0"), "wick", "wick"},
         {STR("nginx: master process /usr/sbin/nginx\0"), "nginx", "nginx"},
         {STR("postgres: checkpointer \0"), "postgres", "postgres"},
         {STR("-bash\0"), "bash", "bash"},
