@@ -657,9 +657,8 @@ int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
 
 static size_t kernel_memory(struct agent *a)
 {
-    if (a->perf)
-        return perf_side_memory(a->perf);
-    return bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband);
+    return a->perf ? perf_side_memory(a->perf)
+                   : bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband);
 }
 
 void agent_counts(struct agent *a, struct agent_counts *ret)
@@ -695,6 +694,7 @@ void agent_counts(struct agent *a, struct agent_counts *ret)
                                  .rate_hz = a->hz,
                                  .governor = a->governor.text,
                                  .cpu_ns = a->cpu_ns,
+                                 .used_ns = perf_side_used(a->perf),
                                  .by_perf = a->perf != NULL};
     memcpy(ret->foreign_ns, a->foreign_ns, sizeof ret->foreign_ns);
 }

@@ -74,6 +74,7 @@ struct agent_counts {
     uint64_t maps_left_out;         /* executable mappings of processes that have too many */
     uint64_t reader_deaths;         /* times that a binary ended the process that reads them */
     unsigned rate_hz;
+    uint64_t used_ns;     /* CPU time of the sampled processes, without BPF; 0: not known */
     bool by_perf;         /* without BPF */
     const char *governor; /* "", or what the governor did: "rate 49" */
 };

@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "agent/bpf/agent_abi.h"
 #include "agent/perf_open.h"
@@ -334,6 +335,25 @@ int perf_side_drain(struct perf_side *s, struct processes *p, int (*f)(void *arg
     s->f = f;
     s->arg = arg;
     return perf_rings_drain(&s->rings, time_of, on_record, s);
+}
+
+/* The count of an event is its thread's, with those of the threads that inherited it. */
+static uint64_t count_of(int fd)
+{
+    uint64_t v;
+
+    return read(fd, &v, sizeof v) == sizeof v ? v : 0;
+}
+
+uint64_t perf_side_used(const struct perf_side *s)
+{
+    uint64_t sum = 0;
+
+    for (size_t i = 0; s && i < s->n_events; i++)
+        sum += count_of(s->events[i]);
+    for (uint32_t i = 0; s && i < s->rings.n; i++)
+        sum += count_of(s->rings.v[i].fd);
+    return sum;
 }
 
 unsigned long perf_side_lost(const struct perf_side *s)

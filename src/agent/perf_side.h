@@ -8,6 +8,7 @@
 #define AGENT_PERF_SIDE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -25,6 +26,9 @@ int perf_side_add_to(struct perf_side *s, int epoll_fd);
  * time. */
 int perf_side_drain(struct perf_side *s, struct processes *p, int (*f)(void *arg, void *event, size_t n), void *arg);
 unsigned long perf_side_lost(const struct perf_side *s);
+/* CPU time that the threads have used since they were added, in nanoseconds; also in the kernel, and of threads that have
+ * ended. 0 without s. */
+uint64_t perf_side_used(const struct perf_side *s);
 size_t perf_side_memory(const struct perf_side *s);
 
 #endif

@@ -28,6 +28,8 @@
 #include "record/record_report.h"
 
 enum { PIDS_MAX = 4096, HINTS_MAX = 3 };
+enum { SAMPLED_MIN = 80 };         /* percent of the CPU time; less is reported */
+#define USED_MIN_NS (NS_PER_S / 5) /* of less CPU time, the share is noise */
 
 struct recording {
     struct record_options o;
@@ -131,6 +133,30 @@ static void tell_names(struct recording *c)
                 100.0 * (double) n.stacks_whole / (double) MAX(n.stacks_whole + n.stacks_cut, 1u));
 }
 
+/* Without BPF, each thread has a timer of its own, which does not run in the kernel. */
+static bool is_much_missing(struct recording *c)
+{
+    struct agent_counts n;
+
+    agent_counts(c->agent, &n);
+    return n.by_perf && n.used_ns > USED_MIN_NS && n.cpu_ns < n.used_ns / 100 * SAMPLED_MIN;
+}
+
+static void tell_missing(struct recording *c)
+{
+    struct agent_counts n;
+
+    if (c->o.quiet || !is_much_missing(c))
+        return;
+    agent_counts(c->agent, &n);
+    fprintf(
+        stderr,
+        "wick: %.0f %% of %.2f CPU-s were sampled: without BPF, time in the kernel is not, nor are threads that run for "
+        "less than %.0f ms\n",
+        100.0 * (double) n.cpu_ns / (double) n.used_ns, (double) n.used_ns / (double) NS_PER_S,
+        (double) NS_PER_S / n.rate_hz / (double) NS_PER_MS);
+}
+
 /* The files with the most functions that have no names, and what helps. */
 static void print_hints(struct recording *c)
 {
@@ -229,10 +255,12 @@ static int finish(struct recording *c, const char *title, struct err *e)
         r = write_stats(c, e);
     if (r < 0)
         return r;
+    tell_missing(c);
     if (!b)
         return err_set(e, -ENODATA,
-                       c->events.n ? "no samples: the sampled processes caused no such event"
-                                   : "no samples: the sampled processes used no CPU time");
+                       c->events.n          ? "no samples: the sampled processes caused no such event"
+                       : is_much_missing(c) ? "no samples"
+                                            : "no samples: the sampled processes used no CPU time");
     tell_names(c);
     print_hints(c);
     return hand_out(c, b, title, e);
@@ -369,7 +397,8 @@ int record_check(struct record_options *o, int n, struct err *e)
 
 int record_run(const struct record_options *o, int n_words, char **words, int *ret_status, struct err *e)
 {
-    struct recording c = {.o = *o, .command = {.gate = -1, .failed = -1}, .signal_fd = -1, .live = isatty(STDERR_FILENO)};
+    struct recording c = {
+        .o = *o, .command = {.gate = -1, .failed = -1}, .signal_fd = -1, .live = isatty(STDERR_FILENO)};
     int r = record(&c, n_words, words, e);
 
     fd_close(c.signal_fd);

@@ -159,6 +159,26 @@ def test_without_bpf(tmp_path, who, frame):
     assert good > 50 and bad == 0
 
 
+SHORT_THREADS = """
+#include <pthread.h>
+#include <time.h>
+static double used(clockid_t c) { struct timespec t; clock_gettime(c, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static void *burn(void *x) { while (used(CLOCK_THREAD_CPUTIME_ID) < 0.003); return x; }
+int main(void) { pthread_t t; while (used(CLOCK_PROCESS_CPUTIME_ID) < 0.6) { pthread_create(&t, 0, burn, 0); pthread_join(t, 0); } }
+"""
+
+
+def test_what_is_not_sampled_without_bpf_is_told(tmp_path):
+    """Each thread has a timer of its own there, which threads of 3 ms do not live to see."""
+    source = tmp_path / "short.c"
+    source.write_text(SHORT_THREADS)
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", tmp_path / "short", source], check=True)
+    p = subprocess.run([WICK, "record", "--via", "perf", "-o", tmp_path / "x.folded", "--", tmp_path / "short"], capture_output=True, text=True,
+                       timeout=60)
+    told = re.search(r"wick: (\d+) % of (\d\.\d+) CPU-s were sampled", p.stderr)
+    assert told and int(told[1]) < 30 and 0.5 < float(told[2]) < 1.5 and "used no CPU time" not in p.stderr, p.stderr
+
+
 PYTHON = """
 import threading, time
 def leaf(n): return sum(i * i for i in range(n))
