@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program whose functions have known shares of its CPU time, for bench_drift_real.py: drift_load DUTY SEED.
+ * A program whose functions have known shares of its CPU time, for bench_drift_real.py: drift_load SEED.
  *
  * It serves made-up requests, each of which calls some of eight functions in random order, whose costs vary from call to
- * call (log-normal, 30 %) and from ten seconds to the next (5 %, serial correlation 0.3). It sleeps so that it uses DUTY of a core. SIGUSR1: the share of f0 grows
- * from 10 to 12 percent, all else costs what it did.
+ * call (log-normal, 30 %) and from one second to the next (5 %, serial correlation 0.3). SIGUSR1: the share of f0 grows
+ * from 10 to 12 percent, all else costs what it did; SIGUSR2: it is 10 percent again.
  */
 #include <math.h>
 #include <signal.h>
@@ -21,8 +21,7 @@ static double per_us; /* rounds of the loop in a microsecond */
 
 static void on_signal(int number)
 {
-    (void) number;
-    worse = 1;
+    worse = number == SIGUSR1;
 }
 
 static double uniform(void)
@@ -93,26 +92,22 @@ __attribute__((noinline)) static void serve(const double *slow)
 
 int main(int argc, char **argv)
 {
-    double duty = argc > 1 ? atof(argv[1]) : 0.1, slow[FUNCTIONS] = {0}, before;
+    double slow[FUNCTIONS] = {0}, before;
     time_t second = 0;
 
-    seed = argc > 2 ? (uint64_t) atoll(argv[2]) : 1;
+    seed = argc > 1 ? (uint64_t) atoll(argv[1]) : 1;
     signal(SIGUSR1, on_signal);
+    signal(SIGUSR2, on_signal);
     per_us = 1;
     before = cpu_us();
     f1(2e6);
     per_us = 2e6 / (cpu_us() - before);
     for (;;) {
-        double used = cpu_us(), pause;
-
-        if (time(NULL) / 10 != second) { /* every ten seconds */
-            second = time(NULL) / 10;
+        if (time(NULL) != second) {
+            second = time(NULL);
             for (int f = 0; f < FUNCTIONS; f++)
                 slow[f] = 0.3 * slow[f] + 0.954 * normal();
         }
         serve(slow);
-        used = cpu_us() - used;
-        pause = used * (1 / duty - 1) * 1e3;
-        nanosleep(&(struct timespec){(time_t) (pause / 1e9), (long) fmod(pause, 1e9)}, NULL);
     }
 }
