@@ -59,6 +59,7 @@ while True:
 STARTS = {
     "none": "",
     "wick": "import wick; p = wick.start(endpoint='http://127.0.0.1:9', profile_types=[{types!r}])\n",
+    "wick with heap": "import wick; p = wick.start(endpoint='http://127.0.0.1:9', profile_types=['alloc', 'heap'])\n",
     "pyroscope-io": "import pyroscope; pyroscope.configure(application_name='x', server_address='http://127.0.0.1:9')\n",
     "ddtrace": "import os; os.environ.update(DD_PROFILING_{flag}_ENABLED='1', DD_TRACE_ENABLED='false'{off}); import ddtrace.profiling.auto\n",
 }
@@ -67,12 +68,12 @@ COMMANDS = {
     "austin": ["austin", "-i", "10ms", "-o", "{out}"],
     "memray": ["{python}", "-m", "memray", "run", "-q", "-f", "-o", "{out}"],
 }
-WHICH = {"cpu": ["wick", "pyroscope-io", "ddtrace", "py-spy", "austin"], "alloc": ["wick", "ddtrace", "memray"], "lock": ["wick", "ddtrace"]}
+WHICH = {"cpu": ["wick", "pyroscope-io", "ddtrace", "py-spy", "austin"], "alloc": ["wick", "wick with heap", "ddtrace", "memray"], "lock": ["wick", "ddtrace"]}
 MODULES = {"pyroscope-io": "pyroscope", "ddtrace": "ddtrace", "memray": "memray"}
 
 
 def available(tool, python):
-    if tool in ("none", "wick"):
+    if tool in STARTS and tool not in MODULES:
         return True
     if tool in MODULES:
         return subprocess.run([python, "-c", f"import {MODULES[tool]}"], capture_output=True).returncode == 0
@@ -85,8 +86,8 @@ class Program:
     def __init__(self, tool, what, python, tmp):
         flags = {"cpu": "STACK", "alloc": "MEMORY", "lock": "LOCK"}
         off = "".join(f", DD_PROFILING_{f}_ENABLED='0'" for f in flags.values() if f != flags[what])
-        text = STARTS.get(tool, "").format(types="heap" if what == "alloc" else what, flag=flags[what], off=off)
-        name = f"{tool}-{what}"
+        text = STARTS.get(tool, "").format(types=what, flag=flags[what], off=off)
+        name = f"{tool}-{what}".replace(" ", "-")
         (tmp / f"{name}.py").write_text(text + WORK)
         (tmp / f"{name}.map").write_bytes(bytes(24))
         self.shown = mmap.mmap(os.open(tmp / f"{name}.map", os.O_RDWR), 24)
