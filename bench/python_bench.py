@@ -163,7 +163,7 @@ def compare(what, python, tmp):
 DIRECT = """
 import json, sys, time
 def rss(): return int(open("/proc/self/statm").read().split()[1]) * 4096
-import atexit, os, threading, urllib.parse
+import atexit, os, random, threading, urllib.parse
 before, start = rss(), time.process_time()
 import wick
 imported = time.process_time() - start
@@ -173,14 +173,17 @@ def burn(n):
     for i in range(n * 100):
         total += i * i
     return total
-def seventy(): return burn(70)
-def twenty(): return burn(20)
-def ten(): return burn(10)
+def seventy(n): return burn(70 * n)
+def twenty(n): return burn(20 * n)
+def ten(n): return burn(10 * n)
+functions = [seventy, twenty, ten]
 end, spent = time.process_time() + 20, {}
 while time.process_time() < end:
-    for f in (seventy, twenty, ten):
+    random.shuffle(functions)  # a loop with one period would meet the ticks that CPU timers fire at, again and again at the same place
+    n = random.randint(1, 9)
+    for f in functions:
         begin = time.thread_time_ns()
-        f()
+        f(n)
         spent[f.__name__] = spent.get(f.__name__, 0) + time.thread_time_ns() - begin
 s, after = p.stats(), rss()
 p.stop()
@@ -202,7 +205,7 @@ def direct(python, tmp):
     share = {l.split()[-1]: float(l.split()[3].rstrip("ms")) for l in top.splitlines() if l.split() and l.split()[-1] in ("seventy", "twenty", "ten")}
     total, n = sum(share.values()), r["samples"]
     for name in ("seventy", "twenty", "ten"):
-        truth = r["spent"][name] / sum(r["spent"].values())  # 70, 20 and 10 % of the rounds; larger numbers take longer to add
+        truth = r["spent"][name] / sum(r["spent"].values())  # 70, 20 and 10 % of the rounds; larger sums take longer to add
         error = (truth * (1 - truth) / n) ** 0.5
         print(f"- {name}: {100 * share[name] / total:.1f} %, by the clock {100 * truth:.1f} % ({(share[name] / total - truth) / error:+.1f} standard errors; limit 2)")
 

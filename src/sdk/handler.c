@@ -50,12 +50,14 @@ static struct ring_record *ring_reserve(struct thr *t, uint32_t size)
     return (struct ring_record *) (t->ring + pos);
 }
 
-/* Commits fewer bytes than were reserved: the rest is released if nothing was reserved after it. */
+/* Commits fewer bytes than were reserved: the rest is released if nothing was reserved after it. A walker may have
+ * written to it, and the consumer may still know the head from before the release: it must find zeros there. */
 static void ring_commit(struct thr *t, struct ring_record *r, uint32_t reserved, uint32_t used, enum record_kind kind)
 {
     uint32_t end = atomic_load_explicit(&t->head, memory_order_relaxed), mine = end - (reserved - used);
     bool last = (uint8_t *) r + reserved == t->ring + (((end - 1) & (THR_RING - 1)) + 1);
 
+    memset((uint8_t *) r + used, 0, reserved - used);
     r->size = last && atomic_compare_exchange_strong(&t->head, &end, mine) ? used : reserved;
     atomic_store_explicit(&r->kind, kind, memory_order_release);
     if (end - atomic_load_explicit(&t->tail, memory_order_relaxed) > THR_RING / 4 * 3)

@@ -47,6 +47,14 @@ def test_a_walker_merges_its_frames_with_native_ones(ext_use, tmp_path):
     assert "11" * 16 in tags and "22" * 8 in tags and "t-7" in tags, tags
 
 
+def test_what_a_walker_leaves_in_the_ring_is_no_record(ext_use, tmp_path):
+    """The walker is at work most of the time, so that the ring is drained meanwhile. A record of garbage would be the last one."""
+    p = subprocess.run([ext_use, tmp_path / "o.pb.gz", "scribble"], capture_output=True, text=True, timeout=60)
+    assert p.stdout == "lost 0\n", p.stdout + p.stderr
+    rows, total = top(tmp_path / "o.pb.gz")
+    assert total > 2.7e9 and rows["tax"][0] > 0.95 * total, (rows, total)
+
+
 def test_allocations_of_another_allocator(ext_use, tmp_path):
     run(ext_use, tmp_path / "o.pb.gz")
     rows, _ = top(tmp_path / "o.heap.pb.gz", "alloc_space")

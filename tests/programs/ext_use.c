@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ext_use FILE: an extension of libwick, as an interpreter's would be: named frames, samples out of a signal handler, a walker
+ * ext_use FILE [URL]: an extension of libwick, as an interpreter's would be: named frames, samples out of a signal handler, a walker
  * that merges its frames with native ones, an allocator of its own, forks meanwhile.
+ * ext_use FILE scribble: only a slow walker that writes to all frames and keeps one of them.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -51,6 +52,19 @@ static void walk(struct wick_ext_stack *s)
     wick_ext_label(s, label_key, "t-7", 3);
 }
 
+static void scribble(struct wick_ext_stack *s)
+{
+    struct timespec from, now;
+
+    memset(s->frames, 0xff, s->max * sizeof *s->frames);
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < 3000000);
+    s->frames[0] = WICK_EXT_LATE | 42;
+    s->n = 1;
+}
+
 static int name(uint64_t number, struct wick_ext_frame *ret)
 {
     *ret = (struct wick_ext_frame){.function = "tax", .file = "shop.py", .kind = "cpython", .line = (int) number};
@@ -90,6 +104,28 @@ __attribute__((noipa)) static void allocate(void)
     }
 }
 
+static int run_scribble(const char *file)
+{
+    struct wick_options o = WICK_OPTIONS_INIT;
+    struct wick_stats stats = WICK_STATS_INIT;
+    struct wick_provider *p;
+
+    o.types = WICK_CPU;
+    o.file = file;
+    o.rate = 250;
+    o.cpu_budget = 1;
+    p = wick_provider_new(&o);
+    check(p != NULL, wick_last_error());
+    wick_ext_set_namer(name);
+    wick_ext_set_walker(scribble);
+    evaluate(3);
+    wick_ext_set_walker(NULL);
+    wick_get_stats(p, &stats);
+    wick_provider_free(p);
+    printf("lost %llu\n", (unsigned long long) stats.lost);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     static const uint8_t trace[16] = {0xab}, span[8] = {0xcd};
@@ -99,6 +135,8 @@ int main(int argc, char **argv)
     struct wick_provider *p;
     int status;
 
+    if (argc > 2 && strcmp(argv[2], "scribble") == 0)
+        return run_scribble(argv[1]);
     o.types = WICK_CPU | WICK_WALL | WICK_HEAP;
     o.file = argv[1];
     o.endpoint = argc > 2 ? argv[2] : NULL;
