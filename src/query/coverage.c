@@ -113,6 +113,7 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     sq.columns[0] = q->q.columns[column];
     sq.notes = &notes;
     sq.n_columns = 1;
+    sq.times_only = true;
     sq.columns[0].spans = NULL;
     sq.columns[0].taken_to = 0;
     ret->column = &q->q.columns[column];

@@ -98,6 +98,7 @@ static int collect(struct store *s, const struct query *q, int64_t from, struct 
     sq.columns[0] = q->q.columns[q->is_diff];
     sq.columns[0].from = MAX(sq.columns[0].from, from);
     sq.n_columns = 1;
+    sq.times_only = true;
     sq.has_trace = sq.has_span = sq.has_profile = false;
     sq.focus = sq.ignore = sq.hide = (struct str){0};
     sq.notes = x->out ? q->q.notes : NULL;

@@ -131,6 +131,7 @@ struct store_query {
     double min_share;
     const struct str *zoom; /* names from the root down; the view is the subtree below them */
     uint32_t n_zoom;
+    bool times_only;     /* of profiles: handle, id, value and n_samples are not needed and may be wrong */
     size_t memory_limit; /* bytes of the answer, 0 = none */
     const atomic_bool *cancel;
     struct store_notes *notes; /* notes on profiles and export, added to those already there; may be NULL */

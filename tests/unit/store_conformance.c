@@ -1305,6 +1305,44 @@ static int find_biggest(void *ctx, const struct store_profile *p)
     return 0;
 }
 
+/* The times and the numbers of samples of all profiles, added up in a way that tells profiles apart. */
+struct listed_sum {
+    uint64_t times, samples, profiles;
+};
+
+static int add_listed(void *ctx, const struct store_profile *p)
+{
+    struct listed_sum *x = ctx;
+
+    x->times += (uint64_t) (p->time_ns - GEN_T0) * 3 + (uint64_t) p->duration_ns;
+    x->samples += p->n_samples * (uint64_t) (p->time_ns - GEN_T0 + 1);
+    x->profiles++;
+    return 0;
+}
+
+/* A list without numbers of samples first, which must not spoil one with them; and each list twice, from a cache. */
+static void test_lists_again(struct suite *s)
+{
+    struct asked k;
+
+    for (int i = 0; i < 20; i++)
+        APPEND(s, {.value = i + 1, .time = GEN_T0 + i * NS_PER_S, .stack = "main"},
+               {.value = 1, .time = GEN_T0 + i * NS_PER_S, .stack = "main deep"});
+    suite_settle(s);
+    ask(&k, "cpu", ALL);
+    for (int i = 0; i < 4; i++) {
+        struct listed_sum x = {0};
+
+        k.q.times_only = i % 2 == 0;
+        eq_int(s->store->ops->profiles(s->store, &k.q, add_listed, &x, NULL), 0);
+        eq_int(x.profiles, 40);
+        eq_int(x.times, 2 * 3 * 190 * NS_PER_S + x.profiles * NS_PER_S);
+        if (!k.q.times_only)
+            eq_int(x.samples, 40 + 2 * 190 * NS_PER_S);
+    }
+    ask_done(&k);
+}
+
 /* The profile that causes a spike: found in the list, then queried alone. */
 static void test_profiles(struct suite *s)
 {
@@ -1333,6 +1371,7 @@ void store_conformance(struct suite *s)
     } tests[] = {
         {"adds up", test_add},
         {"time ranges", test_time},
+        {"lists of profiles, again", test_lists_again},
         {"late data", test_late},
         {"deduplicates", test_dedup},
         {"tenants", test_tenants},

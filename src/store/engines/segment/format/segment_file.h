@@ -49,6 +49,7 @@
 
 enum { SEGMENT_LEVELS = 3, SEGMENT_VERSION = 1, SEGMENT_TAIL = 40, TRACE_BLOCK = 256 };
 
+struct segment_listed;
 struct segment_meta {
     uint64_t number;
     uint32_t tenant, epoch, level;
@@ -160,6 +161,7 @@ struct segment {
     /* under lock: loaded on demand, kept while in use, then cached */
     struct segment_footer *footer;
     struct blobs *blobs;
+    struct segment_listed *listed;
     uint32_t users;
     struct lru *lru; /* NULL: kept until the segment is freed */
     struct lru_item item;
@@ -196,8 +198,14 @@ int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
 /* Returns the entries of one group and level, in the arena. */
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
                       struct directory *ret, struct err *e);
-/* Reads a chunk's sections. head 0: the whole chunk. */
+/* Reads those sections of a chunk that are in the mask. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
+/* The profiles of a chunk, without rows, as an earlier query decoded them (segment_listed.c); counted: with n_rows. Sets
+ * profs and n_profs, which must not be changed and are valid until the segment is released. */
+bool segment_listed_find(struct segment *s, uint64_t off, bool counted, struct chunk_profiles *ret);
+void segment_listed_keep(struct segment *s, uint64_t off, bool counted, const struct chunk_profiles *p);
+void segment_listed_free(struct segment_listed *l);
+size_t segment_listed_bytes(const struct segment_listed *l);
 /* Reads its bytes as stored. */
 int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct buf *out, struct err *e);
 /* Calls fn for each chunk that contains the trace, with its length up to the detail. *ret_number: the segment's number

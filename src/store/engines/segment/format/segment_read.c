@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads segments; see segment_file.h. Footers and dictionaries are cached; chunks and traces are not. A file is open
+ * Reads segments; see segment_file.h. Footers, dictionaries and lists of profiles are cached; chunks and traces are not. A file is open
  * while it is in use, and stays open afterwards unless too many are. What N.cold does not have is read from the object
  * store (cold.h).
  */
@@ -108,8 +108,10 @@ static void free_parts(struct segment *s)
     if (s->blobs)
         blobs_done(s->blobs);
     mem_free(s->blobs);
+    segment_listed_free(s->listed);
     s->footer = NULL;
     s->blobs = NULL;
+    s->listed = NULL;
 }
 
 /* Drops what can be read again, to make room in the cache. */
@@ -201,7 +203,8 @@ struct segment *segment_use(struct segment *s)
 /* Called under lock. */
 static void count_parts(struct segment *s)
 {
-    size_t bytes = (s->footer ? sizeof *s->footer + s->footer->arena.used : 0) + (s->blobs ? blobs_bytes(s->blobs) : 0);
+    size_t bytes = (s->footer ? sizeof *s->footer + s->footer->arena.used : 0) +
+                   (s->blobs ? blobs_bytes(s->blobs) : 0) + segment_listed_bytes(s->listed);
 
     if (bytes)
         lru_used(s->lru, &s->item, bytes);
@@ -594,10 +597,42 @@ int segment_chunk_bytes(struct segment *s, uint64_t off, uint32_t len, struct bu
     return 0;
 }
 
+enum { READ_WHOLE = 16 << 10 }; /* up to so many bytes, a second read costs more than it saves */
+
+/* Reads the header of a chunk and those of its bytes that contain sections of the mask. */
+static int read_sections(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct buf *out, struct err *e)
+{
+    uint64_t at = CHUNK_HEADER, from = len, to = CHUNK_HEADER;
+    unsigned char *p;
+    int r;
+
+    if (s->stub || len <= READ_WHOLE || mask == ~0u || len > s->meta.bytes || off > s->meta.bytes - len)
+        return segment_chunk_bytes(s, off, len, out, e);
+    p = (unsigned char *) buf_reserve(out, len + 1u);
+    if (!p)
+        return -ENOMEM;
+    r = segment_read_at(s, p, CHUNK_HEADER, off, e);
+    for (int i = 0; r == 0 && i < SECTIONS; i++) {
+        uint32_t size = load_u32(p + 8 + 12 * i);
+
+        if (mask >> i & 1) {
+            from = MIN(from, at);
+            to = at + size;
+        }
+        at += size;
+    }
+    to = MIN(to, (uint64_t) len);
+    if (r == 0 && from < to)
+        r = segment_read_at(s, p + from, to - from, off + from, e);
+    if (r == 0)
+        out->n += len;
+    return r;
+}
+
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    int r = segment_chunk_bytes(s, off, len, &b, e);
+    int r = read_sections(s, off, len, mask, &b, e);
 
     if (r < 0)
         return r;

@@ -205,6 +205,8 @@ static int tell_profile(void *ctx, const struct scan_prof *p)
         if (!out.n_samples)
             return 0;
     }
+    if (t->scan.q->times_only)
+        return t->fn(t->ctx, &out);
     memcpy(out.id, p->p->id, 16);
     out.handle = match_profile_handle(p->series->labels_id, p->p->instance, p->series->type.name, p->p->time_ns,
                                       p->p->duration_ns, p->p->value);
@@ -220,7 +222,7 @@ int engine_profiles(struct store *s, const struct store_query *q, store_profile_
 
     t.scan.only_counts = !t.scan.match[0].n_detail && !q->columns[0].taken_to && !store_query_by_span(q);
     if (r == 0 && t.scan.tenant)
-        r = scan_profs(&t.scan, true, tell_profile, &t);
+        r = scan_profs(&t.scan, !q->times_only || !t.scan.only_counts, tell_profile, &t);
     scan_done(&t.scan);
     return r;
 }

@@ -255,47 +255,72 @@ int scan_memtables(struct scan *s, scan_fn fn, void *ctx)
     return r;
 }
 
-int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan_part *part, scan_fn fn, void *ctx)
-{
-    struct segment *segment = part->segment;
-    struct scan_source from = {sym, segment->meta.log, NULL};
-    struct chunk_profiles p;
+/* Where a chunk's profiles are: in the segment's cache, or decoded here. */
+struct opened_chunk {
     struct chunk c;
     struct arena a;
+    struct chunk_profiles p;
+};
+
+static int decode_chunk(struct scan *s, const struct scan_part *part, struct opened_chunk *x)
+{
     bool plain = !store_query_by_span(s->q) && !s->rich_only; /* rows of a span are never plain */
     struct chunk_wanted wanted = {.plain = plain,
                                   .traces = s->traces.ids,
                                   .n_traces = s->traces.n,
                                   .one_trace = s->q->has_trace ? s->q->trace_id : NULL,
                                   .trace = s->traces.wanted};
-    int r = segment_blobs(segment, &from.blobs, s->e);
+    unsigned sections = part->with_rows ? (plain ? ~0u : ~(1u << SEC_DETAIL)) : 1u << SEC_PROFILES;
+    int r = segment_chunk(part->segment, part->off, part->len, sections, &x->c, s->e);
 
-    if (r == 0)
-        r = segment_chunk(segment, part->off, part->len,
-                          part->with_rows ? (plain ? ~0u : ~(1u << SEC_DETAIL)) : 1u << SEC_PROFILES, &c, s->e);
     if (r < 0)
         return scan_damage(s, r, err_message(s->e, r));
-    arena_init(&a, 0);
-    r = chunk_decode_profiles(&c, &a, &p);
+    r = chunk_decode_profiles(&x->c, &x->a, &x->p);
     if (r == 0 && part->with_rows)
-        r = s->only_counts ? chunk_count_rows(&c, &a, &p) : chunk_decode_rows(&c, &a, &p, &wanted);
-    if (r == -EBADMSG)
-        r = scan_damaged_chunk(s, r, segment, part->off);
-    else
-        for (uint32_t i = 0; r == 0 && i < p.n_profs; i++) {
-            struct stored_profile *x = &p.profs[i];
-            struct blob_header h;
+        r = s->only_counts ? chunk_count_rows(&x->c, &x->a, &x->p) : chunk_decode_rows(&x->c, &x->a, &x->p, &wanted);
+    if (r < 0)
+        x->p.n_profs = 0;
+    return r == -EBADMSG ? scan_damaged_chunk(s, r, part->segment, part->off) : r;
+}
 
-            if (x->series >= sym->n_series || !sym->bits[x->series])
-                continue;
-            if (part->service != UINT32_MAX && sym_series(sym->symbols, x->series)->service != part->service)
-                continue;
-            if (!x->gauge && blobs_read_header(from.blobs, x->header, &h))
-                x->instance = blobs_instance(from.blobs, h.resource);
-            r = offer(s, &from, x, fn, ctx);
-        }
-    arena_done(&a);
-    chunk_done(&c);
+static void set_instance(struct stored_profile *p, const struct blobs *blobs)
+{
+    struct blob_header h;
+
+    if (!p->gauge && blobs_read_header(blobs, p->header, &h))
+        p->instance = blobs_instance(blobs, h.resource);
+}
+
+static bool is_wanted(const struct scan_symbols *sym, const struct scan_part *part, const struct stored_profile *p)
+{
+    return p->series < sym->n_series && sym->bits[p->series] &&
+           (part->service == UINT32_MAX || sym_series(sym->symbols, p->series)->service == part->service);
+}
+
+int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan_part *part, scan_fn fn, void *ctx)
+{
+    struct segment *segment = part->segment;
+    struct scan_source from = {sym, segment->meta.log, NULL};
+    struct opened_chunk x = {0};
+    bool counted = part->with_rows && s->only_counts, listing = counted || !part->with_rows, known = false;
+    int r = segment_blobs(segment, &from.blobs, s->e);
+
+    if (r < 0)
+        return scan_damage(s, r, err_message(s->e, r));
+    arena_init(&x.a, 0);
+    known = listing && segment_listed_find(segment, part->off, counted, &x.p);
+    if (!known)
+        r = decode_chunk(s, part, &x);
+    for (uint32_t i = 0; r == 0 && !known && i < x.p.n_profs; i++)
+        if (listing || is_wanted(sym, part, &x.p.profs[i]))
+            set_instance(&x.p.profs[i], from.blobs);
+    if (r == 0 && listing && !known && x.p.n_profs)
+        segment_listed_keep(segment, part->off, counted, &x.p);
+    for (uint32_t i = 0; r == 0 && i < x.p.n_profs; i++)
+        if (is_wanted(sym, part, &x.p.profs[i]))
+            r = offer(s, &from, &x.p.profs[i], fn, ctx);
+    arena_done(&x.a);
+    chunk_done(&x.c);
     return r;
 }
 
