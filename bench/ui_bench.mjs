@@ -100,22 +100,22 @@ const places = {
     Compare: "compare?from=now-12h&base_from=now-1d&base_to=now-12h", Function: "function?fn=encode&query=" + encodeURIComponent('cpu{service.name="service-1"}') + "&from=now-1d", Senders: "senders",
 };
 
-// The view's questions.
+// The view's questions: path, and the age of an answer that the page accepts (answers are shared between users).
 async function questions(browser, place) {
     const page = await open(browser);
     const asked = [];
-    page.on("request", (r) => r.url().includes("/api/v1/") && asked.push(r.url()));
+    page.on("request", (r) => r.url().includes("/api/v1/") && asked.push(JSON.stringify([r.url().slice(url.length), r.headers()["cache-control"] ?? ""])));
     await page.goto(url + "/" + place);
     await page.waitForLoadState("networkidle");
     await page.context().close();
-    return [...new Set(asked)];
+    return [...new Set(asked)].map((a) => JSON.parse(a));
 }
 
 async function ask(list) {
     const start = performance.now();
-    await Promise.all(list.map(async (u) => {
-        const r = await fetch(u, {headers: {"accept-encoding": "gzip"}});
-        if (!r.ok) throw new Error(`${r.status} ${u}`);
+    await Promise.all(list.map(async ([path, control]) => {
+        const r = await fetch(url + path, {headers: {"accept-encoding": "gzip", ...(control ? {"cache-control": control} : {})}});
+        if (!r.ok) throw new Error(`${r.status} ${path}`);
         await r.arrayBuffer();
     }));
     return performance.now() - start;
@@ -123,7 +123,7 @@ async function ask(list) {
 
 async function collect(browser) {
     const all = {};
-    for (const [name, place] of Object.entries(places)) all[name] = (await questions(browser, place)).map((u) => u.slice(url.length));
+    for (const [name, place] of Object.entries(places)) all[name] = await questions(browser, place);
     console.log(JSON.stringify(all));
 }
 
@@ -142,7 +142,6 @@ async function use(all, rounds) {
 
 async function views() {
     const all = JSON.parse(fs.readFileSync(other, "utf8"));
-    for (const name of Object.keys(all)) all[name] = all[name].map((u) => url + u);
     const first = await use(all, 1), times = await use(all, ROUNDS), every = Object.values(times).flat(), cold = Object.values(first).flat();
     for (const [name, v] of Object.entries(times))
         row(name, `p50 ${ms(quantile(v, 0.5))}, p95 ${ms(quantile(v, 0.95))}`, `p50 ${ms(quantile(first[name], 0.5))}, slowest ${ms(Math.max(...first[name]))}`, `${all[name].length} questions`);

@@ -80,19 +80,33 @@ enum compression http_accepted_coding(const struct http_headers *h)
     return best;
 }
 
-void http_encode_answer(struct http_request *q)
+enum compression http_encode_body(const struct http_request *q, struct buf *body)
 {
     enum compression c = http_accepted_coding(&q->headers);
     struct buf out = BUF_INIT;
 
-    if (q->answer.n < ENCODE_MIN || http_headers_has(&q->answer_headers, "content-encoding"))
-        return;
-    http_add_header(q, "vary", STR("accept-encoding"));
-    if (c == COMPRESS_NONE || compress_deflate(c, 0, q->answer.p, q->answer.n, &out, NULL) < 0 ||
-        out.n >= q->answer.n || http_add_header(q, "content-encoding", str_from(compress_name(c))) < 0) {
+    if (body->n < ENCODE_MIN || c == COMPRESS_NONE)
+        return COMPRESS_NONE;
+    if (compress_deflate(c, 0, body->p, body->n, &out, NULL) < 0 || out.n >= body->n) {
         buf_done(&out);
-        return;
+        return COMPRESS_NONE;
     }
-    buf_done(&q->answer);
-    q->answer = out;
+    buf_done(body);
+    *body = out;
+    return c;
+}
+
+int http_add_coding(struct http_request *q, enum compression c)
+{
+    http_add_header(q, "vary", STR("accept-encoding"));
+    return c == COMPRESS_NONE ? 0 : http_add_header(q, "content-encoding", str_from(compress_name(c)));
+}
+
+void http_encode_answer(struct http_request *q)
+{
+    if (q->answer.n < ENCODE_MIN || http_headers_has(&q->answer_headers, "content-encoding") ||
+        http_headers_has(&q->answer_headers, "vary"))
+        return;
+    if (http_add_coding(q, http_encode_body(q, &q->answer)) < 0)
+        buf_done(&q->answer); /* without memory for a header, there is none for an answer */
 }

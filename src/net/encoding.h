@@ -18,7 +18,11 @@ int http_decode_body(const struct http_request *q, size_t max, struct buf *infla
 enum compression http_accepted_coding(const struct http_headers *h);
 /* True if the client accepts gzip (the only coding that assets are stored in). */
 bool http_accepts_gzip(const struct http_headers *h);
-/* Compresses q->answer in place if the client accepts it and it is large enough to gain; sets content-encoding and
+/* Compresses a body in place if the client accepts it and it is large enough to gain; returns its coding. Then
+ * http_add_coding() adds content-encoding and vary. */
+enum compression http_encode_body(const struct http_request *q, struct buf *body);
+int http_add_coding(struct http_request *q, enum compression c);
+/* Does both for q->answer if nobody has: compresses q->answer in place if the client accepts it and it is large enough to gain; sets content-encoding and
  * vary. Call it before http_finish(), on a thread that may spend the time. */
 void http_encode_answer(struct http_request *q);
 

@@ -7,16 +7,18 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "net/encoding.h"
 #include "query/answer.h"
 #include "query/query_delete.h"
 #include "query/tree_form.h"
+#include "server/answer_cache.h"
 #include "server/api.h"
 #include "server/api_query.h"
 #include "server/front.h"
 #include "server/name_source.h"
 #include "store/store.h"
 
-enum { QUESTIONS_MAX = 32, PATH_MAX_OF_QUESTION = 40 };
+enum { QUESTIONS_MAX = 32, PATH_MAX_OF_QUESTION = 40, AGE_MAX_S = 60 };
 
 static struct str param_of_call(void *ctx, const char *name)
 {
@@ -55,7 +57,7 @@ struct answer_request call_request(struct call *c)
     };
 }
 
-static int run_question(struct call *c, struct err *e)
+static int make_answer(struct call *c, struct err *e)
 {
     struct answer_request q = call_request(c);
     int r = call_store(c, &q.store, e);
@@ -72,6 +74,92 @@ static int run_question(struct call *c, struct err *e)
     r = answer(what, &q, &c->out, e);
     c->notes = q.notes;
     return r;
+}
+
+/* --- answers that are given again (answer_cache.h) --- */
+
+/* How old an answer the client accepts, in ns: Cache-Control: max-age=N, at most AGE_MAX_S; 0 if it does not say. */
+static int64_t accepted_age(struct call *c)
+{
+    struct str list = http_headers_get(&c->q->headers, "cache-control");
+
+    while (list.n) {
+        struct str item = str_trim(str_cut(&list, ','));
+        uint64_t seconds;
+
+        if (str_starts(item, STR("max-age=")) && str_to_u64(str_slice(item, 8, SIZE_MAX), 10, &seconds) == 0)
+            return (int64_t) MIN(seconds, (uint64_t) AGE_MAX_S) * NS_PER_S;
+    }
+    return 0;
+}
+
+/* Whatever changes a byte of the answer, in the request's arena; empty when memory runs out. */
+static struct str key_of(struct call *c)
+{
+    char *text = arena_printf(&c->q->arena, "%zu %s %s %u %.*s %d %d %.*s", strlen(c->who.tenant), c->who.tenant,
+                              c->route->path, c->path_arg.n, STR_FMT(c->path_arg), wants_binary(c),
+                              (int) http_accepted_coding(&c->q->headers), STR_FMT(c->q->query));
+
+    return text ? str_from(text) : (struct str){0};
+}
+
+static void resume_call(struct answer_waiter *w)
+{
+    call_resume(container_of(w, struct call, waiter));
+}
+
+static int send_kept(struct call *c, struct kept_answer *a)
+{
+    char age[24];
+
+    snprintf(age, sizeof age, "%lld", (long long) (a->age_ns / NS_PER_S));
+    buf_done(&c->out);
+    c->out = a->body;
+    c->content_type = a->content_type;
+    c->notes = a->notes;
+    http_add_header(c->q, "age", str_from(age));
+    return http_add_coding(c->q, a->coding);
+}
+
+/* Makes an answer that others are given, too. */
+static int make_shared(struct call *c, struct str key, struct err *e)
+{
+    struct answer_cache *cache = front_answers(c->front);
+    int r = make_answer(c, e);
+    struct kept_answer a = {0};
+
+    if (r < 0 || buf_error(&c->out)) {
+        answer_cache_fail(cache, key);
+        return r;
+    }
+    a.coding = http_encode_body(c->q, &c->out);
+    a.body = c->out;
+    a.content_type = c->content_type;
+    a.notes = c->notes;
+    answer_cache_keep(cache, key, &a);
+    return http_add_coding(c->q, a.coding);
+}
+
+static int run_question(struct call *c, struct err *e)
+{
+    int64_t age = accepted_age(c);
+    struct str key = age > 0 && !front_options(c->front)->store_of ? key_of(c) : (struct str){0};
+    struct kept_answer a;
+
+    if (!key.n)
+        return make_answer(c, e);
+    c->waiter.resume = resume_call;
+    switch (answer_cache_find(front_answers(c->front), &(struct answer_question){key, c->started - age, clock_mono()},
+                              &c->waiter, &a)) {
+    case ANSWER_SHARED:
+        return send_kept(c, &a);
+    case ANSWER_WAIT:
+        return CALL_WAITS;
+    case ANSWER_MAKE:
+        return make_shared(c, key, e);
+    default:
+        return make_answer(c, e);
+    }
 }
 
 static int run_delete(struct call *c, struct err *e)
@@ -92,6 +180,7 @@ static int run_delete(struct call *c, struct err *e)
         q->selectors[0].type = (struct str){0};
     if (r == 0)
         r = query_delete(s, front_options(c->front)->spans, q->q.tenant, &q->q.columns[0], e);
+    answer_cache_clear(front_answers(c->front));
     if (r == 0)
         buf_puts(&c->out, "{\"deleted\":true}\n");
     return r;

@@ -98,6 +98,17 @@ static void put_call_metrics(struct buf *out, const struct front_stats *s)
     buf_printf(out, "wick_http_call_seconds_count %llu\n", (unsigned long long) s->calls);
 }
 
+static void put_answer_metrics(struct buf *out, struct answer_cache *c)
+{
+    struct answer_cache_stats s;
+
+    answer_cache_stats(c, &s);
+    metric(out, "wick_answers_made_total", "counter", "Answers made for clients that accept a shared one.",
+           (double) s.made);
+    metric(out, "wick_answers_shared_total", "counter", "Answers given again.", (double) s.shared);
+    metric(out, "wick_answers_bytes", "gauge", "Bytes of answers that are kept.", (double) s.bytes);
+}
+
 static int run_metrics(struct call *c, struct err *e)
 {
     const struct front_options *o = front_options(c->front);
@@ -111,6 +122,7 @@ static int run_metrics(struct call *c, struct err *e)
     c->content_type = "text/plain; version=0.0.4; charset=utf-8";
     put_store_metrics(&c->out, &stats);
     put_call_metrics(&c->out, &calls);
+    put_answer_metrics(&c->out, front_answers(c->front));
     metric(&c->out, "wick_query_queue", "gauge", "Calls waiting for a worker.", (double) workers_waiting(o->workers));
     if (o->metrics)
         o->metrics(o->metrics_ctx, &c->out);

@@ -16,7 +16,7 @@
 #include "server/request_gate.h"
 #include "server/ui_info.h"
 
-enum { ROUTE_LISTS_MAX = 32, DEDICATED_MAX = 4, SMALL_BODY = 64 << 10 };
+enum { ROUTE_LISTS_MAX = 32, DEDICATED_MAX = 4, SMALL_BODY = 64 << 10, ANSWERS_BYTES = 32 << 20 };
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 
@@ -37,6 +37,7 @@ struct front {
     struct front_stats stats;
     bool stopping, has_watch;
     pthread_t watch;
+    struct answer_cache *answers;
 };
 
 const double front_bucket_limits[11] = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5};
@@ -249,7 +250,17 @@ static void call_work(struct worker_job *j)
     struct err e = {0};
     int r = atomic_load(&c->cancel) ? -ECANCELED : c->route->run(c, &e);
 
-    call_finish(c, r, &e);
+    if (r != CALL_WAITS) /* then the call may be gone already */
+        call_finish(c, r, &e);
+}
+
+void call_resume(struct call *c)
+{
+    struct err e = {0};
+    int r = workers_submit(c->front->o.workers, &c->job);
+
+    if (r < 0)
+        call_finish(c, r, (err_set(&e, r, "too many queries are waiting; retry in a second"), &e));
 }
 
 static void call_cancelled(struct http_request *q)
@@ -602,7 +613,9 @@ int front_new(const struct front_options *o, struct front **ret, struct err *e)
         s->o.memory_limit = 512u << 20;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
-    r = thread_start(&s->watch, "call-limit", watch, s, e);
+    r = answer_cache_new(ANSWERS_BYTES, &s->answers);
+    if (r == 0)
+        r = thread_start(&s->watch, "call-limit", watch, s, e);
     if (r < 0)
         return r;
     s->has_watch = true;
@@ -620,6 +633,7 @@ void front_free(struct front *s)
     pthread_mutex_unlock(&s->lock);
     if (s->has_watch)
         pthread_join(s->watch, NULL);
+    answer_cache_free(s->answers);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);
@@ -636,6 +650,11 @@ void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_cal
 const struct front_options *front_options(const struct front *s)
 {
     return &s->o;
+}
+
+struct answer_cache *front_answers(const struct front *s)
+{
+    return s->answers;
 }
 
 void front_stats(struct front *s, struct front_stats *ret)

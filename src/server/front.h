@@ -22,6 +22,7 @@
 
 #include "base/err.h"
 #include "net/server.h"
+#include "server/answer_cache.h"
 #include "server/auth.h"
 #include "server/workers.h"
 #include "store/store.h"
@@ -50,10 +51,13 @@ struct call {
     struct buf out;           /* the response body */
     struct store_notes notes; /* on the answer; damage goes into a header */
     atomic_bool cancel;
-    bool late;                /* cancelled by the time limit */
-    int64_t started;          /* monotonic */
-    struct call *next, *prev; /* the server's list of running calls */
+    bool late;                   /* cancelled by the time limit */
+    int64_t started;             /* monotonic */
+    struct answer_waiter waiter; /* while it waits for an answer that another call makes */
+    struct call *next, *prev;    /* the server's list of running calls */
 };
+
+enum { CALL_WAITS = 1 << 16 }; /* returned by run: call_resume() will run it again */
 
 struct route {
     const char *method; /* GET also answers HEAD */
@@ -62,7 +66,7 @@ struct route {
     enum auth_scope scope; /* AUTH_NONE: any client whose Host is allowed */
     bool on_loop;          /* fast and never blocking: runs on the event loop; else on a worker */
     /* Fills c->out and c->content_type (JSON by default), or c->q->status and headers. A negative errno becomes an
-     * error response with the message in e. */
+     * error response with the message in e; CALL_WAITS: not yet, call_resume() will follow. */
     int (*run)(struct call *c, struct err *e);
     void *arg;
     /* Instead of run: takes over the whole request on the event loop and answers it, immediately or later (receivers of
@@ -117,6 +121,7 @@ bool front_begin(void *arg, struct http_request *q);
 
 void front_set_limits(struct front *s, int64_t call_limit_ns, int64_t tenant_calls); /* at any time */
 const struct front_options *front_options(const struct front *s);
+struct answer_cache *front_answers(const struct front *s);        /* answers that are given again */
 const struct route *front_route(const struct front *s, size_t i); /* NULL after the last */
 
 struct front_stats {
@@ -128,6 +133,8 @@ struct front_stats {
 extern const double front_bucket_limits[11]; /* seconds */
 void front_stats(struct front *s, struct front_stats *ret);
 
+/* Runs a call again that waited: its `run` returned CALL_WAITS. */
+void call_resume(struct call *c);
 /* The store that answers this call. */
 int call_store(struct call *c, struct store **ret, struct err *e);
 /* A sentence on damage that was found while the answer was made, in the request's arena; empty when there was none. */

@@ -319,3 +319,27 @@ def test_charts_have_a_bounded_number_of_points(server):
         (one,) = s["series"]
         assert len(one["values"]) <= 61 and int(s["step"]) >= int(s["interval"]) == 60 * 10**9, (length, s["step"], s["interval"])
         assert sum(one["values"]) == 30 * 10**9, length
+
+
+def test_shared_answers(server):
+    """max-age: an answer may be shared while it is young; without it, what was acknowledged is in the next answer."""
+    now = time.time_ns()
+
+    def send(service):
+        r = ui_data.Request(service, "1.0")
+        r.profile("cpu", "nanoseconds", now - 60 * 10**9, [(("main", "work"), 10**9)], 10 * 10**9)
+        assert server.send(r.done())[0] == 200
+
+    def services(control):
+        status, headers, text = ask(server, "GET", "/api/v1/services?from=now-1h", Cache_Control=control)
+        assert status == 200
+        return sorted(s["name"] for s in json.loads(text)["services"]), headers
+
+    send("first")
+    assert services("max-age=60")[0] == ["first"]
+    send("second")
+    names, headers = services("max-age=60")
+    assert names == ["first"] and int(headers["age"]) < 60
+    names, headers = services("max-age=0")
+    assert names == ["first", "second"] and "age" not in headers
+    assert services("no-cache")[0] == ["first", "second"]

@@ -3,6 +3,7 @@
 import {signal} from "@preact/signals";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {keepFresh, startLive} from "./live.js";
+import {acceptedAge} from "./time.js";
 import {parseTree} from "./tree.js";
 import {base, route, search} from "./url.js";
 
@@ -66,8 +67,24 @@ export async function refusal(r) {
     return new ApiError(kinds[r.status] ?? "wrong", words, r.status);
 }
 
-// Bytes that the last answer of a URL took on its way.
-const sizes = new Map();
+// Of the last answer of a URL: bytes that it took on its way, and how old it was (ms) when it arrived.
+const sizes = new Map(), ages = new Map();
+
+function note(map, url, value) {
+    map.delete(url);
+    map.set(url, value);
+    if (map.size > 200) map.delete(map.keys().next().value);
+}
+
+// Several users who look at the same data share answers: a first request accepts one that is a few seconds old. A refresh
+// does not, and nothing does after the user changed something.
+let changed = 0;
+const CHANGED_MS = 15e3;
+
+function shared(url) {
+    const age = Date.now() - changed < CHANGED_MS ? 0 : acceptedAge(Object.fromEntries(new URL(url, location.href).searchParams));
+    return age ? {headers: {"cache-control": `max-age=${age}`}} : {};
+}
 
 async function load(url, options) {
     let r;
@@ -79,8 +96,8 @@ async function load(url, options) {
         throw new ApiError("gone", "the server does not respond");
     }
     reachable.value = true;
-    sizes.set(url, Number(r.headers.get("content-length") ?? 0));
-    if (sizes.size > 200) sizes.delete(sizes.keys().next().value);
+    note(sizes, url, Number(r.headers.get("content-length") ?? 0));
+    note(ages, url, Number(r.headers.get("age") ?? 0) * 1000);
     if (!r.ok) throw await refusal(r);
     if ((r.headers.get("content-type") ?? "").includes("vnd.wick.tree")) {
         const bytes = await r.arrayBuffer();
@@ -94,7 +111,7 @@ export function get(url, {fresh = false} = {}) {
     const now = Date.now();
     const old = cache.get(url);
     if (old && !fresh && now - old.at < YOUNG_MS) return old.promise;
-    const promise = load(url), entry = {at: now, promise, data: null};
+    const promise = load(url, fresh ? {} : shared(url)), entry = {at: now, promise, data: null};
     cache.set(url, entry);
     promise.then((data) => (entry.data = data), () => {});
     promise.catch(() => cache.get(url)?.promise === promise && cache.delete(url));
@@ -103,11 +120,12 @@ export function get(url, {fresh = false} = {}) {
 }
 
 export async function post(name, body, type = "text/plain", params = {}) {
-    cache.clear();
+    forget();
     return load(apiUrl(name, params), {method: "POST", body, headers: {"content-type": type}});
 }
 
 export function forget() {
+    changed = Date.now();
     cache.clear();
 }
 
@@ -172,7 +190,7 @@ export function useData(url, {live = false, via = null} = {}) {
         });
         set((s) => ({...s, loading: true, error: s.failed === url ? s.error : null}));
         ask(tick > 0).then(() => {
-            if (live && mine === serial.current) stop = keepFresh(again, sizes.get(url));
+            if (live && mine === serial.current) stop = keepFresh(again, sizes.get(url), ages.get(url));
         });
         return () => {
             serial.current++;

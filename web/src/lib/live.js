@@ -15,8 +15,9 @@ const spent = []; // [time, bytes] of the last minute
 let probe = null; // asks for a sign of life
 let timer = 0;
 
-export function keepFresh(ask, bytes = 0) {
-    const entry = {ask, at: Date.now(), bytes};
+// bytes: that the last answer took; age: how old it was when it arrived.
+export function keepFresh(ask, bytes = 0, age = 0) {
+    const entry = {ask, at: Date.now() - age, bytes};
     entries.add(entry);
     return () => entries.delete(entry);
 }

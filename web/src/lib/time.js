@@ -29,6 +29,16 @@ export function rangeOf(params, prefix = "") {
     return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, live: to === "now"};
 }
 
+// How old, in seconds, an answer for these parameters may be: less than two pixels of a chart of the range, so 5 s for an
+// hour; a minute where the range ended long ago. 0: it must be new.
+const PIXELS = 720, AGE_MAX = 10, SEALED_MS = 900e3, SEALED_AGE = 60;
+export function acceptedAge(params, now = Date.now()) {
+    if (!params.from) return params.version ? AGE_MAX : 0;
+    const from = parseTime(params.from, now), to = parseTime(params.to, now);
+    if (!(to > from)) return 0;
+    return to < now - SEALED_MS ? SEALED_AGE : Math.min(AGE_MAX, Math.floor((to - from) / 1000 / PIXELS));
+}
+
 // What is wrong with the times in the URL, as a sentence; "" if nothing is.
 export function timeProblem(params, prefix = "") {
     for (const k of ["from", "to"]) {
