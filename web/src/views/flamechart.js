@@ -30,64 +30,86 @@ export function FlameChart({p, q, range}) {
 }
 
 function Nothing({d}) {
-    return html`<${Box} title="No samples with times"><p>${d?.untimed ? "These profiles do not say when each sample was taken." : "No thread was sampled in this time."} The agent and OpenTelemetry’s eBPF profiler send the times of samples.</p>
+    return html`<${Box} title="No samples with times"><p>${d?.untimed ? "These profiles do not say when each sample was taken." : "No thread was sampled in this time."} The agent, libwick and OpenTelemetry’s eBPF profiler send the times of samples.</p>
         <p><button onClick=${() => patch({win: "", cell: "", cell2: ""})}>Show the whole range</button></p><//>`;
 }
 
-// Boxes of a thread: {column, n, depth, frame, kind}; neighbours of one path become one box. What all stacks begin with is left out.
-function boxesOf(d, t) {
-    const cells = [];
-    for (let i = 0; i < t.cells.length; i += 4) cells.push({column: t.cells[i], n: t.cells[i + 1], path: pathOf(d, t.cells[i + 2]), kind: t.cells[i + 3]});
-    let common = cells.length > 1 ? cells[0].path.length - 1 : 0;
-    for (const c of cells) {
-        let k = 0;
-        while (k < common && k < c.path.length - 1 && c.path[k] === cells[0].path[k]) k++;
-        common = Math.min(common, k);
-    }
-    const boxes = [], open = [];
-    let rows = 1;
-    for (const c of cells) {
-        const path = c.path.slice(common, common + DEPTH);
-        rows = Math.max(rows, path.length);
-        for (let k = 0; k < Math.max(path.length, open.length); k++) {
-            const b = open[k];
-            if (b && b.node === path[k] && b.kind === c.kind && b.column + b.n === c.column) b.n += c.n;
-            else {
-                open.length = k;
-                if (k >= path.length) break;
-                open[k] = {column: c.column, n: c.n, depth: k, node: path[k], kind: c.kind};
-                boxes.push(open[k]);
-            }
-        }
-    }
-    return {t, boxes, rows, prefix: cells.length ? cells[0].path.slice(0, common).map((n) => d.names[d.frames[n]]) : []};
+// The tree in numbers: of each node its parent (smaller than itself) and its depth; the root, 0, has depth 0.
+function treeOf(d) {
+    const parents = Uint32Array.from(d.parents), depth = new Uint16Array(parents.length);
+    for (let i = 1; i < parents.length; i++) depth[i] = depth[parents[i]] + 1;
+    return {parents, depth};
 }
 
-// The nodes from the root to this one; kept, because most stacks occur often.
-function pathOf(d, node) {
-    const kept = (d.paths ??= new Map());
-    let path = kept.get(node);
-    if (path) return path;
-    path = [];
-    for (let n = node; n; n = d.parents[n]) path.push(n);
-    kept.set(node, path.reverse());
-    return path;
+// Where a thread's stacks part: the number of frames that all begin with, of which each keeps at least its last one; and how
+// deep they get beyond that. Boxes are made when a lane comes into view (boxesOf).
+function shapeOf({parents, depth}, cells) {
+    let at = cells[2] ?? 0, least = Infinity, most = 0;
+    for (let i = 2; i < cells.length; i += 4) {
+        let n = cells[i];
+        least = Math.min(least, depth[n] - 1);
+        most = Math.max(most, depth[n]);
+        while (at !== n) {
+            if (depth[n] >= depth[at]) n = parents[n];
+            else at = parents[at];
+        }
+    }
+    const common = cells.length > 4 ? Math.min(depth[at], least) : 0;
+    return {common, rows: Math.max(1, Math.min(DEPTH, most - common))};
+}
+
+const BOX = 5; // numbers of a box: column, width in columns, depth, node, kind
+
+// Boxes of a thread, BOX numbers each; neighbours of one path become one box. What all stacks begin with is left out.
+function boxesOf({parents, depth}, lane) {
+    if (lane.boxes) return lane.boxes;
+    const {t: {cells}, common} = lane, boxes = [], open = new Uint32Array(DEPTH), path = new Uint32Array(DEPTH);
+    let n = 0; // boxes that are open, one at each depth
+    for (let i = 0; i < cells.length; i += 4) {
+        const column = cells[i], width = cells[i + 1], kind = cells[i + 3];
+        let node = cells[i + 2], length = Math.min(DEPTH, depth[node] - common);
+        while (depth[node] > common + length) node = parents[node];
+        for (let k = length; k-- > 0; node = parents[node]) path[k] = node;
+        n = Math.min(n, length);
+        for (let k = 0; k < length; k++) {
+            const b = open[k];
+            if (k < n && boxes[b + 3] === path[k] && boxes[b + 4] === kind && boxes[b] + boxes[b + 1] === column) {
+                boxes[b + 1] += width;
+                continue;
+            }
+            n = k + 1;
+            open[k] = boxes.length;
+            boxes.push(column, width, k, path[k], kind);
+        }
+    }
+    return (lane.boxes = Uint32Array.from(boxes));
 }
 
 function lanesOf(d) {
+    const tree = (d.tree ??= treeOf(d));
     let top = AXIS;
     return d.threads.map((t, i) => {
-        const lane = boxesOf(d, t), spans = d.spans.filter((s) => s.thread === i);
-        Object.assign(lane, {top, spans, spanRows: spans.length ? 1 : 0});
+        const spans = d.spans.filter((s) => s.thread === i), lane = {t, top, spans, spanRows: spans.length ? 1 : 0, ...shapeOf(tree, t.cells), boxes: null};
         top += HEAD + lane.spanRows * SPAN + lane.rows * ROW + GAP;
         return lane;
     });
 }
 
-function color(name, kind, theme) {
-    if (kind === WAITING) return theme === "dark" ? "#33302d" : "#e9e6e2";
-    const h = hash(shortName(name).split(/[.:]/)[0] || name);
-    return oklch(theme === "dark" ? 0.42 : 0.87, 0.06, [75, 100, 130, 160, 195, 225, 255, 285, 315, 15][h % 10]);
+// The innermost function that all stacks of a lane are in; "" if there is none.
+function inFunction(d, {t, common}) {
+    let n = t.cells[2] ?? 0;
+    while (d.tree.depth[n] > common) n = d.tree.parents[n];
+    return n ? d.names[d.frames[n]] : "";
+}
+
+// Functions of one package have one of HUES colours; the last style is that of waiting.
+const HUES = [75, 100, 130, 160, 195, 225, 255, 285, 315, 15];
+const stylesOf = (theme) => [...HUES.map((h) => oklch(theme === "dark" ? 0.42 : 0.87, 0.06, h)), theme === "dark" ? "#33302d" : "#e9e6e2"];
+
+function hueOf(d, frame) {
+    const kept = (d.hues ??= new Int8Array(d.names.length).fill(-1));
+    if (kept[frame] < 0) kept[frame] = hash(shortName(d.names[frame]).split(/[.:]/)[0] || d.names[frame]) % HUES.length;
+    return kept[frame];
 }
 
 const clampWindow = ([a, b], whole) => {
@@ -177,10 +199,12 @@ function textAt(e, {d, lanes, from, el, box}) {
         return s ? `${at} · ${who} · span ${s.name || s.spanId}, ${duration(Number(BigInt(s.end) - BigInt(s.start)))}` : `${at} · ${who}`;
     }
     const depth = Math.floor((inner - lane.spanRows * SPAN) / ROW);
-    const b = lane.boxes.find((x) => x.depth === depth && column >= x.column && column < x.column + x.n);
-    if (!b) return `${at} · ${who}`;
-    const ns = d.sliced ? null : b.n * Number(d.step);
-    return `${at} · ${who} · ${d.names[d.frames[b.node]]}${ns ? `, ${duration(ns)}` : ""}${b.kind === WAITING ? ", waiting" : ""}`;
+    const v = boxesOf(d.tree, lane);
+    let b = 0;
+    while (b < v.length && !(v[b + 2] === depth && column >= v[b] && column < v[b] + v[b + 1])) b += BOX;
+    if (b >= v.length) return `${at} · ${who}`;
+    const ns = d.sliced ? null : v[b + 1] * Number(d.step);
+    return `${at} · ${who} · ${d.names[d.frames[v[b + 3]]]}${ns ? `, ${duration(ns)}` : ""}${v[b + 4] === WAITING ? ", waiting" : ""}`;
 }
 
 const threadName = (t) => `${t.name || t.service || "thread"}${t.id ? ` (${t.id})` : ""}`;
@@ -197,7 +221,7 @@ function paint(canvas, box, {d, lanes, from, length, drag, theme}) {
         canvas.height = h * ratio;
         canvas.style.height = h + "px";
     }
-    const x = canvas.getContext("2d"), cw = w / d.columns, text = dark ? "#f3efe9" : "#1f1b16", muted = dark ? "#a39c94" : "#6b645d";
+    const x = canvas.getContext("2d"), cw = w / d.columns, text = dark ? "#f3efe9" : "#1f1b16", muted = dark ? "#a39c94" : "#6b645d", styles = stylesOf(theme);
     x.setTransform(ratio, 0, 0, ratio, 0, 0);
     x.clearRect(0, 0, w, h);
     x.translate(0, -top);
@@ -206,17 +230,10 @@ function paint(canvas, box, {d, lanes, from, length, drag, theme}) {
         const end = l.top + HEAD + l.spanRows * SPAN + l.rows * ROW;
         if (end < top || l.top > top + h) continue;
         x.fillStyle = muted;
-        x.fillText(`${threadName(l.t)} · ${share(l.t, d)}${l.prefix.length ? ` · in ${shortName(l.prefix[l.prefix.length - 1])}` : ""}`, 4, l.top + 12, w - 8);
+        const inside = inFunction(d, l);
+        x.fillText(`${threadName(l.t)} · ${share(l.t, d)}${inside ? ` · in ${shortName(inside)}` : ""}`, 4, l.top + 12, w - 8);
         for (const s of l.spans) paintSpan(x, s, {from, length, w, y: l.top + HEAD, dark});
-        const y0 = l.top + HEAD + l.spanRows * SPAN;
-        for (const b of l.boxes) {
-            const left = b.column * cw, width = Math.max(b.n * cw, 0.6), name = d.names[d.frames[b.node]];
-            x.fillStyle = color(name, b.kind, theme);
-            x.fillRect(left, y0 + b.depth * ROW, Math.max(0.6, width - (width > 3 ? 0.7 : 0)), ROW - 1);
-            if (width < 26) continue;
-            x.fillStyle = b.kind === WAITING ? muted : text;
-            label(x, shortName(name), left + 3, y0 + b.depth * ROW + 11, width - 6);
-        }
+        paintBoxes(x, boxesOf(d.tree, l), {d, y0: l.top + HEAD + l.spanRows * SPAN, cw, styles, text, muted});
         x.fillStyle = dark ? "#3a3632" : "#e2ded9";
         x.fillRect(0, end + GAP / 2, w, 1);
     }
@@ -225,6 +242,24 @@ function paint(canvas, box, {d, lanes, from, length, drag, theme}) {
     const [a, b] = drag.map((t) => (Number(t - from) / Number(length)) * w);
     x.fillStyle = dark ? "#fb923c44" : "#b83c0833";
     x.fillRect(Math.min(a, b), top, Math.abs(b - a), h);
+}
+
+// The boxes of a lane, one colour after the other, since a change of colour costs more than a box; then their names.
+function paintBoxes(x, v, {d, y0, cw, styles, text, muted}) {
+    const by = styles.map(() => []);
+    for (let b = 0; b < v.length; b += BOX) by[v[b + 4] === WAITING ? HUES.length : hueOf(d, d.frames[v[b + 3]])].push(b);
+    by.forEach((list, i) => {
+        x.fillStyle = styles[i];
+        for (const b of list) {
+            const width = v[b + 1] * cw;
+            x.fillRect(v[b] * cw, y0 + v[b + 2] * ROW, Math.max(0.6, width - (width > 3 ? 0.7 : 0)), ROW - 1);
+        }
+    });
+    for (let b = 0; b < v.length; b += BOX) {
+        if (v[b + 1] * cw < 26) continue;
+        x.fillStyle = v[b + 4] === WAITING ? muted : text;
+        label(x, shortName(d.names[d.frames[v[b + 3]]]), v[b] * cw + 3, y0 + v[b + 2] * ROW + 11, v[b + 1] * cw - 6);
+    }
 }
 
 // Text that fits, cut from the right.
