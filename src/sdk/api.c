@@ -331,9 +331,10 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
         p->pid = getpid();
         gethostname(p->host, sizeof p->host - 1);
         for (int i = 0; i < N_TYPES; i++) {
-            agg_init(&p->export[i], p -> s.max_samples);
+            agg_init(&p->export[i], p->s.max_samples);
             agg_init(&p->file_totals[i], p->s.max_samples);
         }
+        p->export[TYPE_CPU].timed = true;
         __atomic_store_n(&current, p, __ATOMIC_RELEASE);
         r = start_locked(p, &e);
         if (r < 0)

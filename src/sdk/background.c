@@ -55,6 +55,7 @@ static void take_record(struct wick_provider *p, struct thr *t, const struct rin
     uint32_t ids[CORE_DEPTH_MAX + 1],
         n = frames_resolve(r->pc, MIN(r->n, (uint16_t) CORE_DEPTH_MAX), r->generation, ids);
 
+    p->export[TYPE_CPU].thread = t->tid;
     if (r->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         ids[n++] = FRAME_CUT;
     switch (atomic_load(&r->kind)) {

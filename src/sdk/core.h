@@ -76,9 +76,16 @@ struct ring_record {
     uint32_t generation;   /* generation of the modules that it was walked with */
     uint16_t n;            /* frames */
     uint16_t attrs;        /* bytes after the frames */
-    uint8_t flags, trace_id[16], span_id[8], pad[7];
+    uint8_t flags, trace_id[16], span_id[8], pad;
+    uint16_t time_high; /* when it was taken: milliseconds of the wall clock, 48 bits; 0 = not known */
+    uint32_t time_low;
     uint64_t pc[]; /* leaf first; return addresses point after the call, except the first one if it is exact */
 };
+
+static inline uint64_t record_time_ms(const struct ring_record *r)
+{
+    return (uint64_t) r->time_high << 32 | r->time_low;
+}
 
 /* --- threads --- */
 /* The walker's last result for an address: one cache line instead of five. */

@@ -256,6 +256,15 @@ static uint32_t ask_for_frames(uint64_t *pc, uint32_t n, uint32_t max, uint8_t *
     return MIN(s.n, max);
 }
 
+/* Milliseconds, as the agent's samples have them: finer times would cost bytes on every further way. */
+static void set_time(struct ring_record *r)
+{
+    uint64_t ms = (uint64_t) sys_clock_ns(CLOCK_REALTIME) / 1000000;
+
+    r->time_high = (uint16_t) (ms >> 32);
+    r->time_low = (uint32_t) ms;
+}
+
 /* Returns false if there was no room for the record. */
 static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t value, uint64_t count, uint64_t leaf)
 {
@@ -271,6 +280,7 @@ static bool take(struct thr *t, struct walk *w, enum record_kind kind, uint64_t 
     r->flags = 0;
     r->attrs = 0;
     r->n = 0;
+    set_time(r);
     if (leaf)
         r->pc[r->n++] = leaf;
     r->n = (uint16_t) (r->n + walk_frames(set, cache_of(t, set), w, r->pc + r->n, max - r->n, &r->flags));
@@ -299,6 +309,7 @@ bool handler_put(struct thr *t, const struct handler_given *g)
         r->flags = g->n > n ? RECORD_CUT_DEPTH : 0;
         r->attrs = 0;
         r->n = (uint16_t) n;
+        set_time(r);
         memcpy(r->pc, g->pc, n * sizeof r->pc[0]);
         if (g->span_id) {
             memcpy(r->trace_id, g->trace_id, sizeof r->trace_id);

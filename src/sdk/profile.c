@@ -186,7 +186,7 @@ static uint32_t put_hex_label(struct profile_maker *m, const char *key, const ui
 
 static struct run make_attrs(struct profile_maker *m, const struct agg *a, const struct agg_entry *e)
 {
-    uint32_t attrs[SPAN_ATTRS_MAX / 2 + 2], n = 0;
+    uint32_t attrs[SPAN_ATTRS_MAX / 2 + 3], n = 0;
     const uint8_t *p = a->bytes + e->attrs;
 
     for (uint32_t i = 0; i + 2u <= e->attrs_n && i + 2u + p[i + 1] <= e->attrs_n; i += 2u + p[i + 1]) {
@@ -199,6 +199,8 @@ static struct run make_attrs(struct profile_maker *m, const struct agg *a, const
         attrs[n++] = put_hex_label(m, "trace_id", e->trace_id, 16);
         attrs[n++] = put_hex_label(m, "span_id", e->span_id, 8);
     }
+    if (!m->pprof && e->thread)
+        attrs[n++] = builder_attr_int(m->b, STR(SEMCONV_THREAD_ID), e->thread, STR(""));
     return builder_attrs(m->b, attrs, n);
 }
 
@@ -213,16 +215,50 @@ static uint32_t make_link(struct profile_maker *m, const struct agg_entry *e)
     return builder_link(m->b, &l);
 }
 
+/* Puts the samples of an entry whose times are known, one value for each time; returns their sum. */
+static int64_t put_timed(struct profile_maker *m, const struct agg *a, const struct agg_entry *e,
+                         struct builder_sample *s)
+{
+    uint64_t *times = mem_alloc(e->n_times * sizeof *times);
+    int64_t *values = mem_alloc(e->n_times * sizeof *values), sum = 0;
+    uint32_t n = e->n_times;
+
+    for (uint32_t i = e->first_time; times && values && i; i = a->times[i - 1].next) { /* the newest is the first */
+        const struct agg_time *t = &a->times[i - 1];
+
+        times[--n] = (a->epoch_ms + (uint64_t) (int64_t) t->time_ms) * 1000000;
+        values[n] = t->value;
+        sum += t->value;
+    }
+    if (times && values) {
+        s->values = values;
+        s->n_values = s->n_timestamps = e->n_times;
+        s->timestamps = times;
+        builder_sample(m->b, s);
+        s->timestamps = NULL;
+        s->n_timestamps = 0;
+    }
+    mem_free(times);
+    mem_free(values);
+    return sum;
+}
+
 static void put_agg(struct profile_maker *m, const struct agg *a, uint32_t skip, uint32_t n_types)
 {
     for (size_t i = 0; i < a->n; i++) {
         const struct agg_entry *e = &a->v[i];
+        int64_t left[2] = {e->value[0], e->value[1]};
+        struct builder_sample s = {
+            .stack = make_stack(m, a->frames + e->stack, e->n), .link = make_link(m, e), .attrs = make_attrs(m, a, e)};
 
-        builder_sample(m->b, &(struct builder_sample){.stack = make_stack(m, a->frames + e->stack, e->n),
-                                                      .link = make_link(m, e),
-                                                      .attrs = make_attrs(m, a, e),
-                                                      .values = e->value + skip,
-                                                      .n_values = n_types});
+        if (!m->pprof && e->n_times && n_types == 1) {
+            left[1] -= put_timed(m, a, e, &s);
+            if (!left[1])
+                continue;
+        }
+        s.values = left + skip;
+        s.n_values = n_types;
+        builder_sample(m->b, &s);
     }
 }
 

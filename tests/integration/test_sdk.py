@@ -218,6 +218,8 @@ def check_request(request):
         link = d.link_table[sample.link_index].span_id.hex()[:2] if sample.link_index else ""
         attrs = {s[d.attribute_table[a].key_strindex]: d.attribute_table[a].value.string_value for a in sample.attribute_indices}
         kind = "in_span" if "in_span" in names else "outside" if "outside" in names else "other"
+        assert "thread.id" in attrs and len(sample.timestamps_unix_nano) == len(sample.values) > 0, (attrs, sample)
+        assert all(-10**9 < at - profile.time_unix_nano < profile.duration_nano + 10**9 for at in sample.timestamps_unix_nano), (profile.time_unix_nano, sample)
         key = (kind, link, attrs.get("route", ""))
         by[key] = by.get(key, 0) + sum(sample.values)
     assert abs(by[("in_span", "b0", "/checkout")] / 0.3e9 - 1) < 0.25, by

@@ -35,6 +35,19 @@ export default async function (t) {
         ok(sum > 98 && sum < 102, `the weights of all instructions are those of the function: ${sum} %`);
         ok((await page.locator(".assembly .place td:last-child").allInnerTexts()).includes(`burn.c:${t.line}`), "their source lines");
     });
+    await t.check("its flame chart is drawn, from the times that libwick sends", async () => {
+        const other = await t.page();
+        await other.goto(`${t.url}/explore?view=chart&from=now-10m&query=${encodeURIComponent(`cpu{service.name="${t.service}"}`)}`);
+        await other.waitForFunction(() => performance.getEntriesByName("wick-chart-drawn").length);
+        const coloured = await other.evaluate(() => {
+            const c = document.querySelector(".lanes canvas"), {data} = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+            let n = 0;
+            for (let i = 0; i < data.length; i += 4) n += data[i + 3] > 0 && Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 15;
+            return n;
+        });
+        ok(coloured > 50, `${coloured} pixels are coloured`);
+        await other.context().close();
+    });
     await page.locator(".assembly").scrollIntoViewIfNeeded();
     await t.shot(page, "assembly");
     await t.axe(page, "assembly");
