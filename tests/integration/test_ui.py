@@ -82,6 +82,40 @@ def test_times(tmp_path):
         s.stop()
 
 
+def seen_twice(now):
+    """A minute of a process, as an SDK sends it and as an agent of the host does: 50 s and 48 s of CPU time."""
+    for scope, sdk, function, seconds in (("ebpf-profiler", "", "seen_by_agent", 48), ("shop-sdk", "opentelemetry", "seen_by_sdk", 50)):
+        r = ui_data.Request("twice", "1.0", "web-1", scope)
+        a = r.r.resource_profiles[0].resource.attributes
+        a.add(key="process.pid").value.int_value = 4711
+        a.add(key="process.executable.name").value.string_value = "shopd"
+        if sdk:
+            a.add(key="telemetry.sdk.name").value.string_value = sdk
+        r.profile("cpu", "nanoseconds", now - 600 * 10**9, [(("main", function), seconds * 10**9)], 60 * 10**9)
+        yield r.done()
+
+
+def test_sources_and_findings(tmp_path):
+    """Two sources of one process, findings, and steps that are not complete: nothing in this test is made up in the browser."""
+    now = time.time_ns()
+    s = Server(tmp_path, "--no-agent")
+    try:
+        for r in reversed(list(seen_twice(now))):
+            assert s.send(r)[0] == 200
+        r = ui_data.Request("finder", "1.0")
+        for i in range(6):
+            r.profile("cpu", "nanoseconds", now - (600 - 10 * i) * 10**9,
+                      [(("main", "match_route", "regcomp"), 2 * 10**9), (("main", "match_route", "regcomp", "parse_brackets"), 5 * 10**8), (("main", "render"), 75 * 10**8)])
+        assert s.send(r.done())[0] == 200
+        r = ui_data.Request("steady", "1.0")
+        for i in range(180, 7, -1):  # one core, until 70 s ago
+            r.profile("cpu", "nanoseconds", now - 10 * i * 10**9, [(("main", "work"), 10 * 10**9)])
+        assert s.send(r.done())[0] == 200
+        run("sources", url=s.url)
+    finally:
+        s.stop()
+
+
 def test_demo_story(tmp_path):
     """The page of the server of wick demo, whose data is sent here; the suite moves the page's clock."""
     now = time.time_ns()
@@ -140,6 +174,13 @@ def test_source_lines(tmp_path):
         done = subprocess.run([WICK, "run", "-t", "cpu", "--export", "http://" + s.grpc, "--", "./burn"], cwd=tmp_path, timeout=60, capture_output=True,
                               text=True, env={**os.environ, "OTEL_SERVICE_NAME": "burner"})
         assert done.returncode == 0, done.stderr
+        # libwick says when each sample was taken, and on which thread
+        which = "query=" + urllib.parse.quote('cpu{service.name="burner"}') + "&from=now-10m"
+        heat, chart = s.json("/api/v1/heatmap?" + which), s.json("/api/v1/chart?" + which)
+        assert heat["untimed"] == 0 and heat["timed"] > 2 * 10**9, {k: v for k, v in heat.items() if k != "values"}
+        assert len(chart["threads"]) == 1 and chart["untimed"] == 0, [t["name"] for t in chart["threads"]]
+        thread = chart["threads"][0]
+        assert thread["id"] == thread["pid"] > 1 and abs(thread["running"] - heat["timed"]) < heat["timed"] / 20, {k: v for k, v in thread.items() if k != "cells"}
         subprocess.run([WICK, "symbols", "upload", "--server", s.url, "burn"], cwd=tmp_path, check=True, capture_output=True)
         listing = subprocess.run(["objdump", "-d", "--no-show-raw-insn", "--disassemble=burn", "burn"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
         code = [("0x" + a.strip(), " ".join(text.split())) for a, text in re.findall(r"^ +([0-9a-f]+):\t(.*)$", listing, re.M)]

@@ -80,15 +80,6 @@ export default async function (t) {
         ok(head.includes('cpu{service.name="checkout"}') && /\d\d:\d\d/.test(head) && /width|colour/.test(head), head.slice(0, 400));
         ok((await other.locator(`a[href*="/explore?"]`).count()) > 0, "no link back");
     });
-    await t.check("where two sources sent the CPU time of one process, the chart says which is shown", async () => {
-        await page.route(/\/api\/v1\/series\?/, async (r) => {
-            const a = await r.fetch(), j = await a.json();
-            await r.fulfill({response: a, json: {...j, notes: {...j.notes, also: true}}});
-        });
-        await page.goto(`${t.url}/explore?${checkout}&from=now-2h`);
-        await page.locator(".series-head").getByText(/shown: what \w+ sent/).waitFor();
-        await page.unroute(/\/api\/v1\/series\?/);
-    });
     await t.check("a function's page says in which version it was seen first", async () => {
         await page.goto(`${t.url}/function?fn=example.com%2Fshop%2Fcart.encode&${checkout}&from=now-2h`);
         await page.getByText(/first seen in 1\.4\.0/).waitFor();

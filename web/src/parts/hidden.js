@@ -34,7 +34,7 @@ export function Also({notes, query, range}) {
     const both = useData(key, {via: key ? () => Promise.all([senderOf("cpu", query, range), senderOf("cpu_also", query, range)]) : null}).data;
     if (!notes?.also) return null;
     const [shown, other] = both ?? [];
-    return html`<span class="muted" title="Two sources sent CPU time of the same processes. It is counted once: the source with spans is shown if there is one, otherwise the first.">· ${shown
+    return html`<span class="muted" title="Two sources sent CPU time of the same processes. It is counted once: the source with spans is shown if there is one, otherwise libwick’s, then the agent’s.">· ${shown
         ? `shown: what ${shown} sent; ${other && other !== shown ? other : "a second source"} sent some of it as well` : "counted once: a second source sends some of it as well"}${" "}
         <a href=${href("explore", {query: printSelector({...parseSelector(query), type: "cpu_also"}), from: range.from, to: range.to === "now" ? "" : range.to})}>show the other</a></span>`;
 }

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the server finds out by itself, from real profiles: two sources of one process, what stands out in a selection, and which
+// steps of a chart are complete.
+import {colorOfFrame, drawn, equal, ok} from "../lib.mjs";
+
+const of = (service, type = "cpu") => "query=" + encodeURIComponent(`${type}{service.name="${service}"}`);
+
+// The upper edge of the line in each column of the chart's plot, in CSS pixels from its bottom; 0 where nothing is drawn.
+const lineOf = (page) => page.evaluate(() => {
+    const c = document.querySelector(".chart canvas"), over = document.querySelector(".chart .u-over"), ratio = c.width / c.clientWidth;
+    const [x, y, w, h] = [over.offsetLeft, over.offsetTop, over.clientWidth, over.clientHeight].map((v) => Math.round(v * ratio));
+    const {data} = c.getContext("2d").getImageData(x, y, w, h), heights = [];
+    for (let i = 0; i < w; i++) {
+        let top = h;
+        for (let k = 0; k < h && top === h; k++) {
+            const at = 4 * (k * w + i);
+            if (data[at + 3] > 150 && data[at] - data[at + 2] > 60) top = k;
+        }
+        heights.push((h - top) / ratio);
+    }
+    return heights;
+});
+
+const total = (page) => page.locator(".toolbar .total").innerText();
+
+export default async function (t) {
+    const page = await t.page();
+    await t.check("two sources of one process: counted once, and the page says which one it shows", async () => {
+        await page.goto(`${t.url}/explore?${of("twice")}&from=now-1h`);
+        await drawn(page);
+        const note = page.locator(".series-head").getByText(/shown: what/);
+        await note.waitFor();
+        ok(/shown: what shop-sdk, opentelemetry sent; ebpf-profiler sent some of it as well/.test(await note.innerText()), await note.innerText());
+        ok(/^50\.0 s/.test((await total(page)).trim()), `50 s of CPU time, once: ${await total(page)}`);
+        await page.getByRole("link", {name: "show the other"}).click();
+        await page.waitForFunction(() => new URL(location).searchParams.get("query")?.startsWith("cpu_also"));
+        await page.waitForFunction(() => {
+            const tree = document.querySelector(".flame-box")?.wickEngine?.layout?.tree;
+            return tree && Array.from({length: tree.n}, (_, i) => tree.name(i)).includes("seen_by_agent");
+        });
+        ok(/^48\.0 s/.test((await total(page)).trim()), await total(page));
+    });
+    await t.check("Explain: a real finding in a sentence, its frame is marked in the picture, its numbers are the server's", async () => {
+        await page.goto(`${t.url}/explore?${of("finder")}&from=now-1h`);
+        await drawn(page);
+        await page.getByRole("button", {name: "Explain"}).click();
+        const panel = page.getByRole("complementary", {name: "findings"}), item = panel.locator("li", {hasText: "Regular expressions compiled while running"});
+        await item.waitFor();
+        const text = (await item.innerText()).replace(/\s+/g, " ");
+        ok(/25(\.0)? %/.test(text) && text.includes("match_route") && /compile the expression once/.test(text), text);
+        equal(await panel.locator("li").count(), 1, "nothing else stands out");
+        const before = await colorOfFrame(page, "render");
+        await item.getByRole("button", {name: /match_route/}).click();
+        await page.waitForFunction(() => new URL(location).searchParams.get("sel") === "match_route");
+        await drawn(page);
+        const marked = await colorOfFrame(page, "match_route"), other = await colorOfFrame(page, "render");
+        ok(marked.some((v, i) => Math.abs(v - other[i]) > 20) && other.some((v, i) => Math.abs(v - before[i]) > 8), `match_route ${marked}, render ${before} then ${other}`);
+    });
+    await t.check("the last step of a chart is not drawn before it is complete", async () => {
+        for (let tries = 0; ; tries++) { // a slow machine may need a second try: the step of the peak is complete after a minute
+            const until = Math.floor(Date.now() / 1000) - 2;
+            const r = await page.request.post(`${t.url}/ingest?name=steady&from=${until - 5}&until=${until}&format=folded&sampleRate=100&units=samples`,
+                {data: `main;work ${5000 + tries}\n`, headers: {"content-type": "text/plain"}});
+            ok(r.ok(), await r.text());
+            await page.goto(`${t.url}/explore?${of("steady")}&from=now-1h`);
+            await drawn(page);
+            await page.waitForFunction(() => document.querySelector(".chart canvas"));
+            const live = (await lineOf(page)).filter((h) => h > 0);
+            if (Date.now() / 1000 - until > 45 && tries < 4) continue;
+            ok(live.length > 100, `${live.length} columns are drawn`);
+            ok(Math.max(...live) - Math.min(...live) < 6, `a flat line: from ${Math.min(...live)} to ${Math.max(...live)} pixels`);
+            break;
+        }
+        await page.goto(`${t.url}/explore?${of("steady")}&from=${Math.floor(Date.now() / 1000) - 3600}&to=${Math.floor(Date.now() / 1000)}`); // a range that does not wait for more
+        await drawn(page);
+        await page.waitForFunction(() => document.querySelector(".chart canvas"));
+        const fixed = (await lineOf(page)).filter((h) => h > 0);
+        ok(fixed.at(-1) > 3 * fixed[0], `the peak at the end: ${fixed[0]} and ${fixed.at(-1)} pixels`);
+    });
+    await t.clean(page, "sources");
+}
