@@ -22,7 +22,7 @@ bool http_accepts_gzip(const struct http_headers *h);
  * http_add_coding() adds content-encoding and vary. */
 enum compression http_encode_body(const struct http_request *q, struct buf *body);
 int http_add_coding(struct http_request *q, enum compression c);
-/* Does both for q->answer if nobody has: compresses q->answer in place if the client accepts it and it is large enough to gain; sets content-encoding and
+/* Does both for q->answer, unless that was done: compresses q->answer in place if the client accepts it and it is large enough to gain; sets content-encoding and
  * vary. Call it before http_finish(), on a thread that may spend the time. */
 void http_encode_answer(struct http_request *q);
 

@@ -43,13 +43,13 @@ struct answer_question {
 
 enum answer_found {
     ANSWER_MAKE,   /* the caller makes the answer and then calls answer_cache_keep() or answer_cache_fail() */
-    ANSWER_ALONE,  /* the caller makes the answer, and nobody is interested in it */
+    ANSWER_ALONE,  /* the caller makes the answer, which is not shared */
     ANSWER_SHARED, /* *ret is a copy of a kept answer; its body belongs to the caller */
     ANSWER_WAIT,   /* the waiter will be resumed */
 };
 
 int answer_cache_new(size_t max_bytes, struct answer_cache **ret);
-void answer_cache_free(struct answer_cache *c); /* nobody may be waiting */
+void answer_cache_free(struct answer_cache *c); /* no call may be waiting */
 DEFINE_CLEANUP(struct answer_cache *, answer_cache_free)
 
 enum answer_found answer_cache_find(struct answer_cache *c, const struct answer_question *q, struct answer_waiter *w,

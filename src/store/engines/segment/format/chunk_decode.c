@@ -330,15 +330,29 @@ static int decode_nodes(struct decoding *d)
     return 0;
 }
 
-/* Decodes rows of the extra section, without rows of traces other than the wanted one. */
-static int decode_rich(struct decoding *d)
+/* Reads how many nodes each entry has. */
+static int count_nodes(struct decoding *d)
+{
+    for (uint32_t e = 0; e < d->p->n_entries; e++) {
+        struct cursor totals;
+        int64_t scale;
+        bool negative;
+
+        if (!totals_head(d->c, d->p->entries[e].totals_off, &totals, &d->n_nodes[e], &scale, &negative))
+            return -EBADMSG;
+        d->p->entries[e].n_nodes = d->n_nodes[e];
+    }
+    return 0;
+}
+
+/* Marks the nodes of rows of the extra section, and leaves out rows of traces other than the wanted one. */
+static int mark_rich(struct decoding *d)
 {
     uint32_t kept = 0;
-    int r = chunk_read_rich(d->c, d->a, d->p, d->n_nodes, &d->rich);
 
     d->has_rich = arena_zalloc_array(d->a, d->base[d->p->n_entries] + 1, 1);
-    if (r < 0 || !d->has_rich)
-        return r < 0 ? r : -ENOMEM;
+    if (!d->has_rich)
+        return -ENOMEM;
     for (uint32_t i = 0; i < d->rich.n; i++) {
         const struct rich_row *x = &d->rich.v[i];
 
@@ -562,7 +576,14 @@ static int place_rich(struct decoding *d)
     return 0;
 }
 
-/* Prepares what decoding and counting both need: the nodes of all entries, and the rows of the extra section. */
+/* Whether only rows of the extra section are wanted and there is none. */
+static bool is_empty(const struct decoding *d)
+{
+    return !d->w->plain && !d->rich.n;
+}
+
+/* Prepares what decoding and summing both need: the rows of the extra section and, unless nothing is wanted, the nodes of
+ * all entries. */
 static int begin_decoding(struct decoding *d)
 {
     uint32_t n = d->p->n_entries + 1;
@@ -575,8 +596,13 @@ static int begin_decoding(struct decoding *d)
     d->scale = arena_zalloc_array(d->a, n, sizeof *d->scale);
     if (!d->base || !d->n_nodes || !d->nodes || !d->sums || !d->scale)
         return -ENOMEM;
+    r = count_nodes(d);
+    if (r == 0)
+        r = chunk_read_rich(d->c, d->a, d->p, d->n_nodes, &d->rich);
+    if (r < 0 || is_empty(d))
+        return r;
     r = decode_nodes(d);
-    return r < 0 ? r : decode_rich(d);
+    return r < 0 ? r : mark_rich(d);
 }
 
 int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p, const struct chunk_wanted *w)
@@ -588,6 +614,8 @@ int chunk_decode_rows(const struct chunk *c, struct arena *a, struct chunk_profi
     d.filled_extra = arena_zalloc_array(a, p->n_profs + 1, sizeof *d.filled_extra);
     if (r == 0 && (!d.filled || !d.filled_extra))
         r = -ENOMEM;
+    if (r == 0 && is_empty(&d))
+        return column_result(r, a);
     for (uint32_t i = 0; r == 0 && i < d.rich.n; i++) {
         p->profs[d.rich.v[i].prof].n_rows++;
         p->profs[d.rich.v[i].prof].n_extras++;
@@ -615,17 +643,8 @@ static int count_plain(struct decoding *d, uint32_t e)
 int chunk_count_rows(const struct chunk *c, struct arena *a, struct chunk_profiles *p)
 {
     struct decoding d = {.c = c, .a = a, .p = p, .n_nodes = arena_zalloc_array(a, p->n_entries + 1, sizeof *d.n_nodes)};
-    int r = d.n_nodes ? 0 : -ENOMEM;
+    int r = d.n_nodes ? count_nodes(&d) : -ENOMEM;
 
-    for (uint32_t e = 0; r == 0 && e < p->n_entries; e++) {
-        struct cursor totals;
-        int64_t scale;
-        bool negative;
-
-        if (!totals_head(c, p->entries[e].totals_off, &totals, &d.n_nodes[e], &scale, &negative))
-            return -EBADMSG;
-        p->entries[e].n_nodes = d.n_nodes[e];
-    }
     if (r == 0)
         r = chunk_read_rich(c, a, p, d.n_nodes, &d.rich);
     for (uint32_t i = 0; r == 0 && i < d.rich.n; i++)

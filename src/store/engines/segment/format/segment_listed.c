@@ -55,7 +55,7 @@ bool segment_listed_find(struct segment *s, uint64_t off, bool counted, struct c
 
     pthread_mutex_lock(&s->lock);
     if (s->listed) {
-        i = find(s->listed, key_of(off, true)); /* whoever needs no numbers of rows can use it as well */
+        i = find(s->listed, key_of(off, true)); /* also right for a caller that needs no numbers of rows */
         if (i == MAP_NONE && !counted)
             i = find(s->listed, key_of(off, false));
         if (i != MAP_NONE)
