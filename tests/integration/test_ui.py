@@ -83,8 +83,8 @@ def test_times(tmp_path):
 
 
 def seen_twice(now):
-    """A minute of a process, as an SDK sends it and as an agent of the host does: 50 s and 48 s of CPU time."""
-    for scope, sdk, function, seconds in (("ebpf-profiler", "", "seen_by_agent", 48), ("shop-sdk", "opentelemetry", "seen_by_sdk", 50)):
+    """A minute of a process, as libwick sends it and as another agent of the host does: 50 s and 48 s of CPU time."""
+    for scope, sdk, function, seconds in (("ebpf-profiler", "", "seen_by_agent", 48), ("wick", "wick", "seen_by_sdk", 50)):
         r = ui_data.Request("twice", "1.0", "web-1", scope)
         a = r.r.resource_profiles[0].resource.attributes
         a.add(key="process.pid").value.int_value = 4711

@@ -30,7 +30,7 @@ export default async function (t) {
         await drawn(page);
         const note = page.locator(".series-head").getByText(/shown: what/);
         await note.waitFor();
-        ok(/shown: what shop-sdk, opentelemetry sent; ebpf-profiler sent some of it as well/.test(await note.innerText()), await note.innerText());
+        ok(/shown: what wick sent; ebpf-profiler sent some of it as well/.test(await note.innerText()), await note.innerText());
         ok(/^50\.0 s/.test((await total(page)).trim()), `50 s of CPU time, once: ${await total(page)}`);
         await page.getByRole("link", {name: "show the other"}).click();
         await page.waitForFunction(() => new URL(location).searchParams.get("query")?.startsWith("cpu_also"));
