@@ -38,31 +38,27 @@ int dm_compact_number(struct dm *d)
     return v + 1;
 }
 
+/* Digits in base 36 up to "_" (or, with eof_ok, the end): 0 for none, else one more than they say. */
 int dm_seq_id(struct dm *d, bool eof_ok)
 {
-    int v = 0;
+    const int most = (int) (0x80000000u / 36 - 36);
+    int v = 0, digit;
 
     if (dm_eat(d, '_'))
         return 0;
-    for (;;) {
-        char c = dm_peek(d);
-
-        if (d->p >= d->end && eof_ok && !d->failed)
-            return v + 1;
-        if (v >= (int) (0x80000000u / 36 - 36))
+    for (; d->p < d->end && *d->p != '_'; d->p++) {
+        digit = dm_is_digit(*d->p) ? *d->p - '0' : dm_is_upper(*d->p) ? *d->p - 'A' + 10 : -1;
+        if (digit < 0 || v >= most) {
             dm_fail(d);
-        else if (dm_eat(d, '_'))
-            return v + 1;
-        else if (dm_is_digit(c))
-            v = v * 36 + (c - '0');
-        else if (dm_is_upper(c))
-            v = v * 36 + (c - 'A') + 10;
-        else
-            dm_fail(d);
-        if (d->failed)
             return 0;
-        d->p++;
+        }
+        v = v * 36 + digit;
     }
+    if (d->p >= d->end ? !eof_ok || d->failed : v >= most || !dm_eat(d, '_')) {
+        dm_fail(d);
+        return 0;
+    }
+    return v + 1;
 }
 
 struct dm_node *dm_source_name(struct dm *d)

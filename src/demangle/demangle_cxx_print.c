@@ -223,26 +223,32 @@ static struct dm_inner *print_inner_prefix(struct dm_printer *p)
     return kept;
 }
 
+/* Everything on the list, in parentheses. */
+static void print_inner_apart(struct dm_printer *p)
+{
+    dm_put_char(p, ' ');
+    dm_open(p, '(');
+    print_all_inner(p);
+    dm_close(p, ')');
+}
+
+/* Dimensions that wait on the list come first, int [2][3]; what else waits is the declarator, int (*) [3]. */
 static void print_dimension(struct dm_printer *p, struct dm_node *a)
 {
-    const char *space = " ";
+    bool apart = true;
 
     while (p->inner && !p->d->failed) {
-        struct dm_node *in = p->inner->node, *base = in->kind == DM_TYPE_QUAL ? in->kids[0] : in;
+        struct dm_node *in = p->inner->node;
+        bool qualified = in->kind == DM_TYPE_QUAL;
 
-        if (base->kind == DM_ARRAY) {
-            if (base == in)
-                space = "";
-            print_one_inner(p);
-        } else {
-            dm_put_char(p, ' ');
-            dm_open(p, '(');
-            print_all_inner(p);
-            dm_close(p, ')');
+        if ((qualified ? in->kids[0] : in)->kind != DM_ARRAY) {
+            print_inner_apart(p);
+            continue;
         }
+        apart &= qualified;
+        print_one_inner(p);
     }
-    dm_put(p, space);
-    dm_put_char(p, '[');
+    dm_put(p, apart ? " [" : "[");
     dm_print(p, a->kids[0]);
     dm_put_char(p, ']');
 }
@@ -422,31 +428,33 @@ static void print_operator_name(struct dm_printer *p, struct dm_node *a)
     dm_put_str(p, text);
 }
 
+static void print_constraint(struct dm_printer *p, struct dm_node *constraint, const char *after)
+{
+    if (!constraint)
+        return;
+    dm_put(p, " requires ");
+    dm_print(p, constraint);
+    dm_put(p, after);
+}
+
+/* The kids of a closure: template parameters, their constraint, types, the constraint of the call. */
 void dm_print_closure_types(struct dm_printer *p, struct dm_node *a)
 {
-    uint32_t n = a->split;
+    struct dm_node **constraint = a->kids + a->split, **last = a->kids + a->n_kids - 1;
+    int scopes = p->scopes;
 
-    if (n) {
-        int scopes = p->scopes;
-
+    if (constraint > a->kids) {
         p->scopes = 0;
-        dm_put(p, "<");
-        dm_print_list(p, a->kids, n, false);
-        dm_put(p, ">");
+        dm_put_char(p, '<');
+        dm_print_list(p, a->kids, a->split, false);
+        dm_put_char(p, '>');
         p->scopes = scopes;
     }
-    if (a->kids[n]) {
-        dm_put(p, " requires ");
-        dm_print(p, a->kids[n]);
-        dm_put_char(p, ' ');
-    }
+    print_constraint(p, *constraint, " ");
     dm_open(p, '(');
-    dm_print_list(p, a->kids + n + 1, a->n_kids - n - 2, false);
+    dm_print_list(p, constraint + 1, (uint32_t) (last - constraint - 1), false);
     dm_close(p, ')');
-    if (a->kids[a->n_kids - 1]) {
-        dm_put(p, " requires ");
-        dm_print(p, a->kids[a->n_kids - 1]);
-    }
+    print_constraint(p, *last, "");
 }
 
 static void print_tt_param(struct dm_printer *p, struct dm_node *a)

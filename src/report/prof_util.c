@@ -63,27 +63,34 @@ static void type_list(struct buf *out, const struct prof *p)
         buf_printf(out, "%s%.*s", i ? " " : "", STR_FMT(prof_str(p, p->types[i].type)));
 }
 
+/* The first type of this name; n_types if there is none. */
+static uint32_t find_type(const struct prof *p, struct str name)
+{
+    uint32_t i = 0;
+
+    while (i < p->n_types && !str_eq(prof_str(p, p->types[i].type), name))
+        i++;
+    return i;
+}
+
 int prof_type_index(const struct prof *p, struct str wanted, struct err *e)
 {
     _cleanup_(buf_done) struct buf list = BUF_INIT;
-    struct str plain = str_starts(wanted, STR("inuse_")) ? str_slice(wanted, 6, wanted.n) : wanted;
-    int64_t i;
+    int last = (int) p->n_types - 1;
+    uint32_t found = p->n_types;
+    int64_t number;
 
-    if (!wanted.n) {
-        for (uint32_t k = 0; p->default_type && k < p->n_types; k++)
-            if (p->types[k].type == p->default_type)
-                return (int) k;
-        return (int) p->n_types - 1;
+    if (wanted.n && str_to_i64(wanted, 10, &number) == 0) {
+        if (number >= 0 && number <= last)
+            return (int) number;
+        return err_set(e, -EINVAL, "sample_index %.*s is outside the range [0..%d]", STR_FMT(wanted), last);
     }
-    if (str_to_i64(wanted, 10, &i) == 0) {
-        if (i < 0 || i >= (int64_t) p->n_types)
-            return err_set(e, -EINVAL, "sample_index %.*s is outside the range [0..%d]", STR_FMT(wanted),
-                           (int) p->n_types - 1);
-        return (int) i;
-    }
-    for (uint32_t k = 0; k < p->n_types; k++)
-        if (str_eq(prof_str(p, p->types[k].type), wanted) || str_eq(prof_str(p, p->types[k].type), plain))
-            return (int) k;
+    if (wanted.n || p->default_type)
+        found = find_type(p, wanted.n ? wanted : prof_str(p, p->default_type));
+    if (str_starts(wanted, STR("inuse_"))) /* heap profiles of old: "space" */
+        found = MIN(found, find_type(p, str_slice(wanted, 6, wanted.n)));
+    if (found < p->n_types || !wanted.n)
+        return found < p->n_types ? (int) found : last;
     type_list(&list, p);
     return err_set(e, -EINVAL, "sample_index \"%.*s\" must be one of: [%.*s]", STR_FMT(wanted),
                    STR_FMT(buf_str(&list)));

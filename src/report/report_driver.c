@@ -10,35 +10,44 @@
 
 enum { NODES_DEFAULT = 80 };
 
-/* Some commands need every node, or another granularity. */
+/* Commands that show single functions need every node. granularity: NULL: the option's; noinlines: -1: the option's. */
+static const struct whole_command {
+    const char *name, *granularity;
+    int noinlines;
+} whole_commands[] = {
+    {"disasm", "addresses", 1},
+    {"weblist", "addresses", 0},
+    {"list", "lines", -1},
+    {"peek", NULL, -1},
+};
+
+static const struct whole_command *whole_command(const char *name)
+{
+    const struct whole_command *w = whole_commands, *end = whole_commands + ARRAY_SIZE(whole_commands);
+
+    while (w < end && strcmp(w->name, name) != 0)
+        w++;
+    return w < end ? w : NULL;
+}
+
 static void apply_overrides(const struct report_command *cmd, struct pprof_config *c)
 {
-    struct str name = str_from(cmd->name);
+    bool is_profile = cmd->format == REPORT_PROTO || cmd->format == REPORT_RAW || cmd->format == REPORT_CALLGRIND;
+    bool is_list = cmd->format == REPORT_TEXT || cmd->format == REPORT_TOPPROTO;
+    const struct whole_command *w = whole_command(cmd->name);
 
-    if (str_is(name, "disasm")) {
-        c->trim = false;
+    if (is_profile)
         c->granularity = STR("addresses");
-        c->noinlines = true;
-    } else if (str_is(name, "weblist")) {
+    else if (w && w->granularity)
+        c->granularity = str_from(w->granularity);
+    if (w && w->noinlines >= 0)
+        c->noinlines = w->noinlines;
+    if (w || is_profile)
         c->trim = false;
-        c->granularity = STR("addresses");
-        c->noinlines = false;
-    } else if (str_is(name, "peek")) {
-        c->trim = false;
-    } else if (str_is(name, "list")) {
-        c->trim = false;
-        c->granularity = STR("lines");
-    } else if (c->nodecount == -1) {
-        c->nodecount = cmd->format == REPORT_TEXT || cmd->format == REPORT_TOPPROTO ? 0 : NODES_DEFAULT;
-    }
-    if (cmd->format == REPORT_PROTO || cmd->format == REPORT_RAW || cmd->format == REPORT_CALLGRIND) {
-        c->trim = false;
-        c->granularity = STR("addresses");
-    }
-    if (!c->trim) {
-        c->nodecount = 0;
+    if (!c->trim)
         c->nodefraction = c->edgefraction = 0;
-    }
+    if (!c->trim || c->nodecount == -1)
+        c->nodecount = !c->trim || is_list ? 0 : NODES_DEFAULT;
 }
 
 static struct graph_detail detail_of(const struct pprof_config *c)

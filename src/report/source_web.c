@@ -338,6 +338,7 @@ struct web_range {
     struct report_object *object;
     int64_t score;
     uint32_t order;
+    const struct prof_mapping *mapping;
 };
 
 struct expansion {
@@ -424,24 +425,36 @@ static int compare_scores(const void *a, const void *b)
     return x->order < y->order ? -1 : 1;
 }
 
+/* Widens a range within its mapping. What is subtracted at its start is pprof's: an address is never before the start of
+ * its mapping, so that nearly every range begins EXPAND bytes before its first address. */
+static void widen_range(struct web_range *r)
+{
+    bool before = r->mapping->start - r->begin >= EXPAND, after = r->mapping->limit - r->end >= EXPAND;
+
+    r->begin = before ? r->begin - EXPAND : r->mapping->start;
+    r->end = after ? r->end + EXPAND : r->mapping->limit;
+}
+
 /* Ranges of instructions around n places, sorted by address, that have a binary. Returns how many. */
 static uint32_t make_ranges(const struct web *w, struct web_place **v, size_t n, struct web_range *ret)
 {
     const struct prof *p = w->r->prof;
+    struct web_range *last = NULL;
     uint32_t n_ranges = 0;
 
-    for (size_t i = 0; i < n;) {
-        const struct prof_mapping *m = &p->mappings[p->locations[v[i]->location].mapping];
-        struct web_range range = {v[i]->address, v[i]->address, v[i]->object, v[i]->flat, n_ranges};
+    for (size_t i = 0; i < n; i++) {
+        uint64_t address = v[i]->address;
 
-        for (i++; i < n && v[i]->address <= range.end + 2 * EXPAND && v[i]->address < m->limit; i++) {
-            range.end = v[i]->address;
-            range.score += v[i]->flat;
+        if (!last || address > last->end + 2 * EXPAND || address >= last->mapping->limit) {
+            last = &ret[n_ranges];
+            *last = (struct web_range){.begin = address, .object = v[i]->object, .order = n_ranges++};
+            last->mapping = &p->mappings[p->locations[v[i]->location].mapping];
         }
-        range.begin = m->start - range.begin >= EXPAND ? range.begin - EXPAND : m->start;
-        range.end = m->limit - range.end >= EXPAND ? range.end + EXPAND : m->limit;
-        ret[n_ranges++] = range;
+        last->end = address;
+        last->score += v[i]->flat;
     }
+    for (uint32_t i = 0; i < n_ranges; i++)
+        widen_range(&ret[i]);
     return n_ranges;
 }
 
