@@ -4,6 +4,7 @@
 #include "serve/local_owner.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,6 +121,14 @@ static int make_labels(struct serve *s, const char *const **ret, uint32_t *ret_v
 
 /* What the store is opened with. Everything that can be wrong in the configuration is refused here, by the start and by
  * `--check` alike. */
+/* Whether a signal to end waits: it is only taken after the start. */
+static bool is_ending(void)
+{
+    sigset_t set;
+
+    return sigpending(&set) == 0 && (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+}
+
 static int store_settings(struct serve *s, struct store_config *ret, const struct store_ops **ret_engine, struct err *e)
 {
     static const char *const stamps[] = {"ns", "us", "ms", "off"};
@@ -140,6 +149,7 @@ static int store_settings(struct serve *s, struct store_config *ret, const struc
         .memory = (size_t) c->store.memory,
         .cache = (size_t) c->store.cache,
         .report = log_store,
+        .ending = is_ending,
     };
     *ret_engine = engine;
     r = make_labels(s, &ret->allow, &ret->label_values, e);
@@ -394,6 +404,7 @@ void serve_stop(struct serve *s)
 {
     if (!s)
         return;
+    store_interrupt(s->store);
     serve_pipelines_stop(s->pipelines);
     serve_stop_listeners(s);
     front_stop(s->front); /* its calls on threads of their own have ended */

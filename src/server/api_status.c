@@ -60,6 +60,10 @@ static void put_store_metrics(struct buf *out, const struct store_stats *s)
     metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
     metric(out, "wick_store_clock_ahead_seconds", "gauge",
            "1 if the system clock is ahead of the time that retention uses.", (double) s->clock_ahead_ns / 1e9);
+    metric(out, "wick_store_remote_requests_total", "counter", "Requests to the ClickHouse servers of the store.",
+           (double) s->remote_requests);
+    metric(out, "wick_store_remote_seconds_total", "counter", "Time spent waiting for these requests.",
+           (double) s->remote_ns / 1e9);
     metric(out, "wick_store_cold_segments", "gauge", "Segments in the object store.", (double) s->cold_segments);
     metric(out, "wick_store_cold_bytes", "gauge", "Bytes of segments in the object store.", (double) s->cold_bytes);
     metric(out, "wick_store_cold_rounds_total", "counter",

@@ -62,6 +62,12 @@ int store_open_place(const struct store_config *c, struct store **ret, struct er
     return store_open(store_engine_of(str_from(c->dir)), c, ret, e);
 }
 
+void store_interrupt(struct store *s)
+{
+    if (s && s->ops->interrupt)
+        s->ops->interrupt(s);
+}
+
 void store_close(struct store *s)
 {
     if (s)

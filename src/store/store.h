@@ -70,22 +70,23 @@ struct store_config {
         int64_t keep;
     } services[STORE_SERVICE_RULES_MAX]; /* shorter retention for these */
     uint32_t n_services;
-    bool async;         /* acknowledge once written, before the sync */
-    bool read_only;     /* no writer, no threads; a store that another process has open is still refused */
-    bool manual;        /* no background work: flush and compact only on request (tests, tools) */
-    const char *spool;     /* acknowledge once it is in this directory, and send it later (engine clickhouse); NULL: no */
-    uint64_t spool_bytes;  /* 0 = 1 GiB; over it, senders must retry */
-    const char *cold;   /* object store for segments older than cold_after (engine segment), s3://...; NULL: none */
-    int64_t cold_after; /* ns, 0 = 1 d */
-    size_t memory;      /* of rows not yet in a segment, 0 = 64 MiB */
-    size_t cache;       /* for data cached between queries, 0 = 256 MiB */
-    size_t dictionary;  /* for stacks and names, 0 = no limit; over it, requests with new stacks are refused */
-    size_t answers;     /* for running queries, 0 = no limit; over it they are refused */
-    double min_free;    /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
-    uint64_t reserve;   /* bytes reserved so that retention can work on a full disk, 0 = 64 MiB */
+    bool async;        /* acknowledge once written, before the sync */
+    bool read_only;    /* no writer, no threads; a store that another process has open is still refused */
+    bool manual;       /* no background work: flush and compact only on request (tests, tools) */
+    const char *spool; /* acknowledge once it is in this directory, and send it later (engine clickhouse); NULL: no */
+    uint64_t spool_bytes; /* 0 = 1 GiB; over it, senders must retry */
+    const char *cold;     /* object store for segments older than cold_after (engine segment), s3://...; NULL: none */
+    int64_t cold_after;   /* ns, 0 = 1 d */
+    size_t memory;        /* of rows not yet in a segment, 0 = 64 MiB */
+    size_t cache;         /* for data cached between queries, 0 = 256 MiB */
+    size_t dictionary;    /* for stacks and names, 0 = no limit; over it, requests with new stacks are refused */
+    size_t answers;       /* for running queries, 0 = no limit; over it they are refused */
+    double min_free;      /* share of the disk below which writes are refused, 0 = 0.05; negative = off */
+    uint64_t reserve;     /* bytes reserved so that retention can work on a full disk, 0 = 64 MiB */
     enum store_timestamps timestamps;
     void (*report)(void *ctx, const char *line); /* reports damage and repair, from any thread; may be NULL */
     void *report_ctx;
+    bool (*ending)(void);     /* asked while opening waits for another machine: true gives up; may be NULL */
     int64_t (*now)(void);     /* NULL = clock_wall; tests replace it */
     int64_t (*elapsed)(void); /* elapsed time of this machine; NULL = now if that is set, else clock_boot */
 };
@@ -216,11 +217,13 @@ struct store_stats {
     struct {
         const char *name;
         uint64_t bytes;
-    } parts[8];                          /* of segment_bytes, when the store is open read-only; ends with name NULL */
-    uint64_t cold_segments, cold_bytes;  /* of segments: those in the object store */
-    uint64_t cold_rounds, cold_requests; /* since start: waits for the object store, and requests to it */
-    uint64_t cold_read, cold_written;    /* bytes */
-    char cold_problem[200];              /* why segments could not be moved there; "" = no failure */
+    } parts[8];                         /* of segment_bytes, when the store is open read-only; ends with name NULL */
+    uint64_t cold_segments, cold_bytes; /* of segments: those in the object store */
+    uint64_t remote_requests,
+        remote_ns; /* since start: requests to a database server, and the sum of their durations */
+    uint64_t cold_rounds, cold_requests;      /* since start: waits for the object store, and requests to it */
+    uint64_t cold_read, cold_written;         /* bytes */
+    char cold_problem[200];                   /* why segments could not be moved there; "" = no failure */
     uint64_t stored_samples, stored_profiles; /* in segments */
     uint64_t deletions;                       /* deletions whose data is hidden but not yet removed from the disk */
     uint64_t memory_bytes;
@@ -255,15 +258,18 @@ static inline void store_callers_done(struct store_callers *c)
 
 struct store_ops {
     const char *name, *help;
-    bool in_dir;     /* needs store_config.dir, a directory of this machine */
+    bool in_dir;      /* needs store_config.dir, a directory of this machine */
     bool takes_spool; /* store_config.spool */
-    bool takes_cold; /* store_config.cold */
+    bool takes_cold;  /* store_config.cold */
     int (*open)(const struct store_config *c, struct store **ret, struct err *e);
     /* Refuses a configuration that open() would refuse, without opening or connecting to anything. May be NULL. */
     int (*check_config)(const struct store_config *c, struct err *e);
     /* Creates or updates the tables at c->dir. fn is called for each statement before it is executed; with dry_run, none is.
      * NULL where there is nothing to migrate. */
     int (*migrate)(const struct store_config *c, bool dry_run, store_statement_fn fn, void *ctx, struct err *e);
+    /* The store will be closed soon: calls that wait for another machine end within a few seconds, if need be with -ECANCELED. May be
+     * NULL. */
+    void (*interrupt)(struct store *s);
     void (*close)(struct store *s);
     void (*append)(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
     int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
@@ -345,6 +351,8 @@ int store_open_place(const struct store_config *c, struct store **ret, struct er
 /* Refuses a configuration that store_open() would refuse, without opening anything. */
 int store_check_config(const struct store_ops *ops, const struct store_config *c, struct err *e);
 int store_open(const struct store_ops *ops, const struct store_config *c, struct store **ret, struct err *e);
+/* See store_ops.interrupt; s may be NULL. */
+void store_interrupt(struct store *s);
 void store_close(struct store *s); /* completes every ack, then frees; s may be NULL */
 DEFINE_CLEANUP(struct store *, store_close)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store in ClickHouse, with real servers: Debian's clickhouse-server (18.16), alone and as a cluster with ZooKeeper; and a current
 version, libchdb behind an HTTP server (chdb_peer.py). All of it is slow but the first tests, which need no server."""
+import http.server
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -16,6 +18,7 @@ import clickhouse_peer
 from wick_tools import BUILD, SHOP, WICK, Server, log_of, request, tokens_of, wait_for
 
 slow = pytest.mark.slow
+SCHEMA = 3  # the version of the tables
 
 
 def test_refuses_what_it_cannot_do(tmp_path):
@@ -31,6 +34,111 @@ def test_refuses_what_it_cannot_do(tmp_path):
     assert "127.0.0.1:1" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--http", "127.0.0.1:0")
     assert "need a store that servers share" in run("serve", "--store", str(tmp_path / "s"), "--role", "query")
     assert "role" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--role", "both")
+
+
+class Hung(http.server.BaseHTTPRequestHandler):
+    """Answers as a ClickHouse with wick's tables that has no rows; an INSERT gets no answer until `hangs` is cleared."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def do_POST(self):  # noqa: N802
+        body = self.rfile.read(int(self.headers.get("content-length", "0")))
+        words = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
+        sql, answer = words["query"][0] if "query" in words else body.decode("latin-1"), b""
+        if self.server.silent:
+            self.server.inserts.append((sql, body))
+            self.server.ended.wait(60)
+            return
+        if "version()" in sql:
+            answer = b"26.5.1.1\n"
+        elif "FROM system.tables" in sql:
+            answer = b"1\n"
+        elif "max(version)" in sql:
+            answer = self.server.schema
+        elif sql.startswith("INSERT"):
+            self.server.inserts.append((sql.split()[2], body))
+            if self.server.hangs:
+                self.server.ended.wait(60)
+                return
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+
+class HungPeer(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Hung)
+        self.inserts, self.hangs, self.ended, self.schema = [], True, threading.Event(), b"%d\n" % SCHEMA
+        self.silent = False  # True: nothing is answered
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def url(self):
+        return f"clickhouse://default@127.0.0.1:{self.server_address[1]}/wick"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.shutdown()
+        self.server_close()
+
+
+def test_ends_while_clickhouse_hangs(tmp_path):
+    """SIGTERM ends a server within seconds although ClickHouse does not answer. Without a spool the request is not
+    acknowledged; with a spool the same blocks are sent after the next start."""
+    with HungPeer() as peer:
+        plain = serve(tmp_path, "plain", peer.url())
+        with HungPeer() as other:
+            spool = serve(tmp_path, "spool", other.url(), "--set", "store.ack=spool", "--set", f"store.spool={tmp_path}/log")
+            answers = []
+
+            def send():
+                try:
+                    answers.append(plain.send(request(SHOP))[0])
+                except OSError:
+                    answers.append(0)
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            assert spool.send(request(SHOP))[0] == 200
+            wait_for(lambda: peer.inserts and other.inserts, 60, "inserts have begun")
+            for s in (plain, spool):
+                s.p.send_signal(signal.SIGTERM)
+            begin = time.monotonic()
+            for s in (plain, spool):
+                assert s.p.wait(60) == 0, log_of(s)
+            assert time.monotonic() - begin < 30  # about 4 s; a request to ClickHouse may take 60 s
+            sender.join(60)
+            assert answers in ([503], [0]), answers  # refused, or the connection was closed
+            first = list(other.inserts)
+            other.hangs = False
+            spool.start()
+            wait_for(lambda: "profiles" in [t for t, _ in other.inserts], 60, "the spool is sent")
+            assert first[0] in other.inserts[len(first):], "the same block"
+            assert {"series", "stacks", "locations", "samples", "links", "profiles"} <= {t for t, _ in other.inserts}
+            spool.stop()
+
+
+def test_ends_while_it_starts(tmp_path):
+    """SIGTERM ends a server that waits for the first answer of ClickHouse."""
+    with HungPeer() as peer:
+        peer.silent = True
+        p = subprocess.Popen([WICK, "serve", "--no-agent", "--store", peer.url(), "--http", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
+        try:
+            wait_for(lambda: peer.inserts, 60, "it asks")
+            p.send_signal(signal.SIGTERM)
+            assert "stopping" in p.communicate(timeout=30)[1]  # a request may take 60 s
+            assert p.returncode != 0
+        finally:
+            p.kill()
 
 
 @pytest.fixture(scope="module", params=["18.16", "current"])
@@ -335,6 +443,35 @@ def test_migrate(single, database, tmp_path):
 
 
 @slow
+def test_migrate_from_version_2(single, database, tmp_path):
+    """Version 2 had other codecs: what was stored and what is stored later is answered after the migration."""
+    url, db = single.url(database), database
+    for statement in wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout.split(";\n"):
+        if statement.strip():
+            statement = re.sub(r"CODEC\(((GCD, )?T64, ZSTD\(1\)|ZSTD\(3\))\)", "CODEC(ZSTD(1))", statement)
+            single.node.ask(statement.replace(f"VALUES ({SCHEMA})", "VALUES (2)"))
+    assert "T64" not in single.node.ask(f"SHOW CREATE TABLE {db}.samples")
+    old = ", ".join(["''", "'old'", "'cpu'", "1700000000000000000 + number", "unhex('" + "11" * 16 + "')", "1", "1", "0", "0", "0",
+                     "if(number % 3, toInt64(-9223372036854775808), toInt64(number * 1000003))", "10000000 * number"])
+    single.node.ask(f"INSERT INTO {db}.samples SELECT {old} FROM system.numbers LIMIT 20000")
+    sums = f"SELECT count(), sum(value), sum(ts % 1000000007), sum(cityHash64(time, ts, value)) FROM {db}.samples WHERE service = 'old'"
+    want = single.node.ask(sums)
+    dry = wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout
+    assert "VALUES (3)" in dry and "CREATE" not in dry
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == dry
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == ""
+    assert ("T64" in single.node.ask(f"SHOW CREATE TABLE {db}.samples")) == ("CODEC" in dry)
+    s = serve(tmp_path, "s", url)
+    try:
+        assert s.send(request(SHOP))[0] == 200
+        single.node.ask(f"OPTIMIZE TABLE {db}.samples FINAL")
+        assert single.node.ask(sums) == want
+        assert total(s, "cpu{service.name=%22shop%22}") == 42
+    finally:
+        s.stop()
+
+
+@slow
 def test_migrate_from_version_1(single, database, tmp_path):
     """Version 1 had the IDs of trace and span in `samples`: its rows are answered, by trace too, after the migration."""
     url, db = single.url(database), database
@@ -342,7 +479,7 @@ def test_migrate_from_version_1(single, database, tmp_path):
         if f"{db}.samples " in statement:
             statement = statement.replace("linked UInt8", "trace FixedString(16), span FixedString(8)").replace(" CODEC(ZSTD(1)), ts", ", ts")
         if statement.strip():
-            single.node.ask(statement.replace("VALUES (2)", "VALUES (1)"))
+            single.node.ask(statement.replace(f"VALUES ({SCHEMA})", "VALUES (1)"))
     refused = subprocess.run([WICK, "serve", "--store", url, "--http", "127.0.0.1:0"], capture_output=True, text=True, timeout=60,
                              env={**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)})
     assert refused.returncode != 0 and "wick store migrate" in refused.stderr

@@ -88,6 +88,13 @@ static void test_schema(void)
         eq_int(click_schema_plan(&u, 2605, CLICK_SCHEMA_VERSION, put_statement, &none, &e), 0);
         eq_int(click_schema_plan(&u, 2605, CLICK_SCHEMA_VERSION + 1, put_statement, &none, &e), -EPROTO);
         ok(none.n == 0);
+        eq_int(click_schema_plan(&u, 1816, 2, put_statement, &none, &e), 0); /* has no codecs: only the version */
+        ok(!strstr(buf_cstr(&none), "ALTER") && strstr(none.p, "VALUES (3)"));
+        eq_int(click_schema_plan(&u, 2203, 1, put_statement, &none, &e), 0);
+        ok(strstr(buf_cstr(&none), "ADD COLUMN linked") &&
+           strstr(none.p, "MODIFY COLUMN ts Int64 CODEC(T64, ZSTD(1))"));
+        ok(!strstr(none.p, "GCD") && strstr(buf_cstr(&modern), "GCD"));
+        ok(!!strstr(none.p, "samples_local ON CLUSTER 'c' MODIFY") == (i == 1));
         ok(!strstr(buf_cstr(&old), "CODEC") && strstr(buf_cstr(&modern), "CODEC"));
         ok(!!strstr(buf_cstr(&old), "ON CLUSTER 'c'") == (i == 1));
         ok(!!strstr(buf_cstr(&old), "ReplicatedMergeTree('/clickhouse/tables/{shard}/db/samples', '{replica}')") ==

@@ -36,6 +36,11 @@ static void click_close(struct store *s)
     mem_free(c);
 }
 
+static void click_interrupt(struct store *s)
+{
+    click_http_stop(&to_click(s)->http);
+}
+
 static int click_check_config(const struct store_config *c, struct err *e)
 {
     struct click_url u;
@@ -65,10 +70,12 @@ static int click_open(const struct store_config *config, struct store **ret, str
     intake_limits_init(&c->limits, config);
     c->cache_max = config->cache ? config->cache : CACHE_DEFAULT;
     r = click_http_init(&c->http, config->dir ? config->dir : "", e);
+    c->http.ending = config->ending;
     if (r == 0)
         r = click_cache_new(&c->cache);
     if (r == 0)
         r = click_schema_ensure(&c->http, !config->read_only, e);
+    c->http.ending = NULL;                                   /* from here on, closing stops requests */
     if (is_away(r) && config->spool && !config->read_only) { /* what is sent to this server is kept in the spool */
         ready = false;
         r = 0;
@@ -77,6 +84,7 @@ static int click_open(const struct store_config *config, struct store **ret, str
     }
     if (r == 0 && !config->read_only)
         r = click_writer_new(c, ready, &c->writer, e);
+    c->http.ending = NULL; /* from here on, closing stops requests */
     if (r < 0) {
         click_close(&c->store);
         return r;
@@ -136,7 +144,7 @@ static void click_append(struct store *s, struct batch *b, const struct sink_con
 static void ask_stats(struct click *c, struct store_stats *ret)
 {
     _cleanup_(buf_done) struct buf sql = BUF_INIT, answer = BUF_INIT;
-    struct click_call call = {.max_answer = 4096};
+    struct click_call call = {.max_answer = 4096, .uncounted = true};
     struct cursor in;
 
     buf_printf(&sql,
@@ -162,7 +170,7 @@ static void ask_stats(struct click *c, struct store_stats *ret)
 static void ask_times(struct click *c, struct store_stats *ret)
 {
     _cleanup_(buf_done) struct buf answer = BUF_INIT;
-    struct click_call call = {.max_answer = 4096};
+    struct click_call call = {.max_answer = 4096, .uncounted = true};
     struct cursor in;
 
     if (click_send(&c->http, STR("SELECT min(time), max(time) FROM profiles FORMAT RowBinary"), &call, &answer, NULL) <
@@ -182,6 +190,8 @@ static int click_stats(struct store *s, struct store_stats *ret)
     ret->cache_bytes = click_cache_bytes(c->cache);
     pthread_mutex_unlock(&c->lock);
     ret->memory_bytes = ret->cache_bytes;
+    ret->remote_requests = atomic_load(&c->http.requests);
+    ret->remote_ns = atomic_load(&c->http.waited_ns);
     if (c->writer)
         click_writer_stats(c->writer, ret);
     ask_stats(c, ret);
@@ -207,6 +217,7 @@ const struct store_ops store_clickhouse = {
     .open = click_open,
     .check_config = click_check_config,
     .migrate = click_migrate,
+    .interrupt = click_interrupt,
     .close = click_close,
     .append = click_append,
     .select = click_select,

@@ -2,8 +2,8 @@
 /*
  * Engine `clickhouse`: keeps profiles in the tables of click_tables.h, which any number of servers share.
  *
- * Writing: store_append() queues; one thread turns what is queued into blocks (click_block.h), another inserts them table by
- * table (dictionaries before samples before profiles), and then completes the acks. With a spool (store_config.spool) the
+ * Writing: store_append() queues; one thread turns what is queued into blocks (click_block.h), others insert them table by
+ * table (dictionaries before samples before profiles), and then complete the acks. With a spool (store_config.spool) the
  * acks are completed when the blocks are in a log on disk, from where the same blocks are sent, also after a restart. If an insert fails or its outcome is
  * unknown, the senders get a retryable error at once, and the same blocks are sent again until they are stored: a
  * replicated table stores an identical block once. Meanwhile new requests are refused as unavailable. So a profile that a sender

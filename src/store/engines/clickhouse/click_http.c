@@ -33,6 +33,34 @@ void click_http_done(struct click_http *h)
     click_url_done(&h->url);
 }
 
+void click_http_stop(struct click_http *h)
+{
+    int64_t none = 0, now = clock_mono();
+
+    if (atomic_compare_exchange_strong(&h->stop_since, &none, now))
+        atomic_store(&h->stop_at, now + CLICK_CLOSE_NS);
+}
+
+void click_http_moved(struct click_http *h)
+{
+    if (atomic_load(&h->stop_at) && !click_http_stopped(h))
+        atomic_store(&h->stop_at, MIN(clock_mono() + CLICK_CLOSE_NS, atomic_load(&h->stop_since) + CLICK_CLOSE_MAX_NS));
+}
+
+bool click_http_stopped(const struct click_http *h)
+{
+    int64_t at = atomic_load(&h->stop_at);
+
+    return (at && clock_mono() >= at) || (h->ending && h->ending());
+}
+
+static bool goes_on(void *http, uint64_t done, uint64_t total)
+{
+    (void) done;
+    (void) total;
+    return !click_http_stopped(http);
+}
+
 void click_put_text(struct buf *sql, struct str s)
 {
     buf_putc(sql, '\'');
@@ -92,11 +120,18 @@ static int send_to(const struct sending *x, const char *host, struct err *e)
                               .max_answer = call->max_answer ? call->max_answer : ANSWER_MAX,
                               .tls = &tls_openssl,
                               .tls_options = &tls,
-                              .cancel = call->cancel};
+                              .cancel = call->cancel,
+                              .progress = goes_on,
+                              .arg = h};
     struct fetch_result result;
-    int r = fetch_url(&o, &result, e);
+    int r;
 
-    if (r == -EFBIG)
+    if (click_http_stopped(h))
+        return err_set(e, -ECANCELED, "the server is stopping");
+    r = fetch_url(&o, &result, e);
+    if (r == -ECANCELED && click_http_stopped(h))
+        r = err_set(e, -ECANCELED, "the server is stopping, and ClickHouse at %s has not answered", host);
+    else if (r == -EFBIG)
         r = err_set(e, -E2BIG, "the answer of ClickHouse has more than %zu bytes; choose a shorter time range",
                     o.max_answer);
     else if (r < 0 && r != -ECANCELED)
@@ -130,7 +165,7 @@ static bool is_about_host(int r, int code)
     return r != -E2BIG && r != -ECANCELED && r != -ENOMEM && (r != -EREMOTEIO || code == 210 || code == 279 || !code);
 }
 
-int click_send(struct click_http *h, struct str sql, struct click_call *call, struct buf *ret, struct err *e)
+static int send_to_any(struct click_http *h, struct str sql, struct click_call *call, struct buf *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf target = BUF_INIT;
     uint32_t first = atomic_load(&h->current);
@@ -154,6 +189,18 @@ int click_send(struct click_http *h, struct str sql, struct click_call *call, st
         }
         if (!is_about_host(r, call->code))
             break;
+    }
+    return r;
+}
+
+int click_send(struct click_http *h, struct str sql, struct click_call *call, struct buf *ret, struct err *e)
+{
+    int64_t begin = clock_mono();
+    int r = send_to_any(h, sql, call, ret, e);
+
+    if (!call->uncounted) {
+        atomic_fetch_add(&h->requests, 1);
+        atomic_fetch_add(&h->waited_ns, (uint64_t) (clock_mono() - begin));
     }
     return r;
 }

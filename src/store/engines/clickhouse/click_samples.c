@@ -12,6 +12,9 @@
 enum { GROUPS_MAX = 1 << 24, ROWS_MAX = 1 << 28, GROUP_BITS = 24 };
 #define HOUR_NS (3600 * NS_PER_S)
 
+/* How far ahead rows, which are read in no order of memory, are asked for. */
+enum { AHEAD = 16 };
+
 void click_samples_init(struct click_samples *s)
 {
     *s = (struct click_samples){0};
@@ -142,6 +145,8 @@ static int sort_rows(const struct click_samples *s, bool links, struct radix *or
         const struct click_sample *x = &s->v[order[i].index];
         uint64_t id = links ? first_bytes(x->link.trace_id) : __builtin_bswap64(x->stack.hi);
 
+        if (i + AHEAD < n)
+            __builtin_prefetch(&s->v[order[i + AHEAD].index]);
         order[i].key = (uint64_t) ranks[x->group] << (64 - GROUP_BITS) | id >> GROUP_BITS;
     }
     if (r == 0)
@@ -153,69 +158,62 @@ static int sort_rows(const struct click_samples *s, bool links, struct radix *or
 
 /* --- columns --- */
 
+/* A column that is a field of the rows, as it is in memory (little-endian), and where it is in the block. */
+struct field_column {
+    size_t offset, size, at;
+};
+
 struct sample_columns {
     const struct click_samples *s;
     const struct radix *order;
     uint32_t n;
     struct buf *out;
+    struct group_run {
+        uint32_t group, n;
+    } * runs; /* rows of one group are neighbours */
+    uint32_t n_runs;
+    struct field_column fields[CLICK_COLUMNS_MAX];
+    uint32_t n_fields;
 };
 
-static struct str text_of(const struct click_group *g, char column)
+static inline const struct click_sample *row_at(const struct sample_columns *x, uint32_t i)
 {
-    return column == 't' ? g->tenant : column == 's' ? g->service : g->type;
+    if (i + AHEAD < x->n)
+        __builtin_prefetch(&x->s->v[x->order[i + AHEAD].index]);
+    return &x->s->v[x->order[i].index];
 }
 
-/* A column of the group's strings; rows of one group are neighbours. */
+static int find_runs(struct sample_columns *x)
+{
+    size_t cap = 0;
+
+    for (uint32_t i = 0; i < x->n; i++) {
+        uint32_t group = row_at(x, i)->group;
+
+        if (x->n_runs && x->runs[x->n_runs - 1].group == group)
+            x->runs[x->n_runs - 1].n++;
+        else if (array_push(x->runs, x->n_runs, cap, ROWS_MAX, (struct group_run){group, 1}) < 0)
+            return -ENOMEM;
+    }
+    return 0;
+}
+
+/* A column of the groups' strings. */
 static void put_texts(struct sample_columns *x, char column)
 {
-    for (uint32_t i = 0, end; i < x->n; i = end) {
-        uint32_t group = x->s->v[x->order[i].index].group;
-        struct str text = text_of(&x->s->groups[group], column);
+    for (uint32_t i = 0; i < x->n_runs; i++) {
+        const struct click_group *g = &x->s->groups[x->runs[i].group];
+        struct str text = column == 't' ? g->tenant : column == 's' ? g->service : g->type;
         size_t at = x->out->n, one;
 
         put_bytes(x->out, text.p, text.n);
         one = x->out->n - at;
-        for (end = i + 1; end < x->n && x->s->v[x->order[end].index].group == group; end++)
-            ;
-        if (buf_reserve(x->out, one * (end - i))) {
-            for (uint32_t k = i + 1; k < end; k++)
-                memcpy(x->out->p + at + one * (k - i), x->out->p + at, one);
-            x->out->n += one * (end - i - 1);
-        }
+        if (!buf_reserve(x->out, one * x->runs[i].n))
+            return;
+        for (uint32_t k = 1; k < x->runs[i].n; k++)
+            memcpy(x->out->p + at + one * k, x->out->p + at, one);
+        x->out->n += one * (x->runs[i].n - 1);
     }
-}
-
-/* A column that is a field of the rows, as it is in memory (little-endian). */
-static void put_field(struct sample_columns *x, size_t offset, size_t size)
-{
-    char *to = buf_reserve(x->out, size * x->n);
-
-    if (!to)
-        return;
-    for (uint32_t i = 0; i < x->n; i++, to += size) {
-        const char *from = (const char *) &x->s->v[x->order[i].index] + offset;
-
-        if (size == 8)
-            memcpy(to, from, 8);
-        else if (size == 16)
-            memcpy(to, from, 16);
-        else
-            memcpy(to, from, size);
-    }
-    x->out->n += size * x->n;
-}
-
-static void put_stacks(struct sample_columns *x)
-{
-    char *to = buf_reserve(x->out, 16 * (size_t) x->n);
-
-    if (!to)
-        return;
-    for (uint32_t i = 0; i < x->n; i++, to += 16) {
-        memcpy(to, &x->s->v[x->order[i].index].stack.hi, 8);
-        memcpy(to + 8, &x->s->v[x->order[i].index].stack.lo, 8);
-    }
-    x->out->n += 16 * (size_t) x->n;
 }
 
 #define FIELD(name)                                                                           \
@@ -223,12 +221,14 @@ static void put_stacks(struct sample_columns *x)
 #name, offsetof(struct click_sample, name), sizeof(((struct click_sample *) 0)->name) \
     }
 
-static void put_sample_column(struct sample_columns *x, const char *name)
+/* Puts a column of strings, or makes room for one of a field. */
+static void lay_out_column(struct sample_columns *x, const char *name)
 {
     static const struct {
         const char *name;
         size_t offset, size;
     } fields[] = {FIELD(time),
+                  FIELD(stack),
                   FIELD(series),
                   FIELD(meta),
                   FIELD(seq),
@@ -241,20 +241,66 @@ static void put_sample_column(struct sample_columns *x, const char *name)
 
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
         if (strcmp(fields[i].name, name) == 0) {
-            put_field(x, fields[i].offset, fields[i].size);
+            size_t bytes = fields[i].size * x->n;
+
+            x->fields[x->n_fields++] = (struct field_column){fields[i].offset, fields[i].size, x->out->n};
+            if (buf_reserve(x->out, bytes))
+                x->out->n += bytes;
             return;
         }
-    if (strcmp(name, "stack") == 0)
-        put_stacks(x);
-    else
-        put_texts(x, strcmp(name, "tenant") == 0 ? 't' : strcmp(name, "service") == 0 ? 's' : 'y');
+    put_texts(x, strcmp(name, "tenant") == 0 ? 't' : strcmp(name, "service") == 0 ? 's' : 'y');
+}
+
+/* Writes the fields of all rows into the room that was made: each row is read once. */
+static void fill_fields(const struct sample_columns *x)
+{
+    for (uint32_t i = 0; i < x->n; i++) {
+        const char *row = (const char *) row_at(x, i);
+
+        for (uint32_t k = 0; k < x->n_fields; k++) {
+            const struct field_column *f = &x->fields[k];
+            char *to = x->out->p + f->at + f->size * i;
+
+            if (f->size == 8)
+                memcpy(to, row + f->offset, 8);
+            else if (f->size == 16)
+                memcpy(to, row + f->offset, 16);
+            else
+                memcpy(to, row + f->offset, f->size);
+        }
+    }
+}
+
+static int encode_rows(struct sample_columns *x, enum click_table t)
+{
+    uint32_t columns = 0;
+    int r = find_runs(x);
+
+    if (r < 0)
+        return r;
+    while (click_tables[t].columns[columns].name)
+        columns++;
+    put_varint(x->out, columns);
+    put_varint(x->out, x->n);
+    for (uint32_t i = 0; i < columns; i++) {
+        const struct click_column *c = &click_tables[t].columns[i];
+
+        put_bytes(x->out, c->name, strlen(c->name));
+        put_bytes(x->out, c->type, strlen(c->type));
+        lay_out_column(x, c->name);
+    }
+    if (buf_error(x->out))
+        return buf_error(x->out);
+    fill_fields(x);
+    return 1;
 }
 
 int click_samples_encode(const struct click_samples *s, enum click_table t, struct buf *out)
 {
     bool links = t == CLICK_LINKS;
-    uint32_t n = 0, columns = 0;
+    uint32_t n = 0;
     _cleanup_(mem_freep) struct radix *order = NULL;
+    struct sample_columns x = {.s = s, .out = out};
     int r;
 
     if (!(links ? s->n_linked : s->n))
@@ -268,16 +314,9 @@ int click_samples_encode(const struct click_samples *s, enum click_table t, stru
     r = sort_rows(s, links, order, n);
     if (r < 0)
         return r;
-    while (click_tables[t].columns[columns].name)
-        columns++;
-    put_varint(out, columns);
-    put_varint(out, n);
-    for (uint32_t i = 0; i < columns; i++) {
-        const struct click_column *c = &click_tables[t].columns[i];
-
-        put_bytes(out, c->name, strlen(c->name));
-        put_bytes(out, c->type, strlen(c->type));
-        put_sample_column(&(struct sample_columns){s, order, n, out}, c->name);
-    }
-    return buf_error(out) ? buf_error(out) : 1;
+    x.order = order;
+    x.n = n;
+    r = encode_rows(&x, t);
+    mem_free(x.runs);
+    return r;
 }

@@ -7,7 +7,10 @@
 
 #include "store/engines/clickhouse/click_tables.h"
 
-enum { MODERN = 2001 }; /* the first version whose codecs are used */
+enum {
+    MODERN = 2001, /* the first version whose codecs are used */
+    NEWEST = 2310, /* the first version whose codec GCD is used */
+};
 
 int click_server_version(struct click_http *h, uint32_t *ret, struct err *e)
 {
@@ -85,12 +88,18 @@ static void put_engine(struct schema_plan *p, const char *name, const char *engi
         buf_printf(&p->sql, " ENGINE = %s(%s)", engine, arguments);
 }
 
+static const char *type_of(const struct schema_plan *p, const struct click_column *c)
+{
+    if (p->server >= NEWEST && c->newest)
+        return c->newest;
+    return p->server >= MODERN && c->modern ? c->modern : c->type;
+}
+
 static void put_columns(struct schema_plan *p, const struct click_table_def *t)
 {
     buf_puts(&p->sql, " (");
     for (const struct click_column *c = t->columns; c->name; c++)
-        buf_printf(&p->sql, "%s%s %s", c == t->columns ? "" : ", ", c->name,
-                   p->server >= MODERN && c->modern ? c->modern : c->type);
+        buf_printf(&p->sql, "%s%s %s", c == t->columns ? "" : ", ", c->name, type_of(p, c));
     buf_putc(&p->sql, ')');
 }
 
@@ -137,7 +146,13 @@ static int plan_version(struct schema_plan *p)
     return report(p);
 }
 
-/* Rows that are there keep their columns, of which `linked` is computed when it is read. */
+static void put_alter(struct schema_plan *p, const char *table)
+{
+    buf_printf(&p->sql, "ALTER TABLE %s.%s%s", p->u->database, table, *p->u->cluster ? "_local" : "");
+    put_on_cluster(p);
+}
+
+/* From version 1 to 2. Rows that are there keep their columns, of which `linked` is computed when it is read. */
 static int plan_linked(struct schema_plan *p)
 {
     for (int local = *p->u->cluster != 0; local >= 0; local--) {
@@ -155,6 +170,46 @@ static int plan_linked(struct schema_plan *p)
     return report(p);
 }
 
+/* From version 2 to 3: other codecs, which apply to parts that are written from then on. */
+static int plan_codecs(struct schema_plan *p)
+{
+    static const struct {
+        enum click_table table;
+        const char *column;
+    } changed[] = {
+        {CLICK_SAMPLES, "ts"},  {CLICK_SAMPLES, "value"}, {CLICK_LINKS, "ts"},
+        {CLICK_LINKS, "value"}, {CLICK_LINKS, "stack"},
+    };
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && p->server >= MODERN && i < ARRAY_SIZE(changed); i++) {
+        const struct click_table_def *t = &click_tables[changed[i].table];
+        const struct click_column *c = t->columns;
+
+        while (strcmp(c->name, changed[i].column) != 0)
+            c++;
+        put_alter(p, t->name);
+        buf_printf(&p->sql, " MODIFY COLUMN %s %s", c->name, type_of(p, c));
+        r = report(p);
+    }
+    if (r < 0)
+        return r;
+    buf_printf(&p->sql, "INSERT INTO %s.schema (version) VALUES (3)", p->u->database);
+    return report(p);
+}
+
+static int plan_all(struct schema_plan *p)
+{
+    int r;
+
+    buf_printf(&p->sql, "CREATE DATABASE IF NOT EXISTS %s", p->u->database);
+    put_on_cluster(p);
+    r = report(p);
+    for (int i = 0; r == 0 && i < CLICK_TABLES; i++)
+        r = plan_table(p, &click_tables[i]);
+    return r == 0 ? plan_version(p) : r;
+}
+
 int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from, click_statement_fn fn, void *ctx,
                       struct err *e)
 {
@@ -162,22 +217,15 @@ int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from,
     int r = 0;
 
     if (from > CLICK_SCHEMA_VERSION)
-        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; this version of wick supports %d: use a later one",
+        return err_set(e, -EPROTO,
+                       "the schema of database '%s' has version %u; this version of wick supports %d: use a later one",
                        u->database, from, CLICK_SCHEMA_VERSION);
-    if (from == CLICK_SCHEMA_VERSION)
-        return 0;
-    if (from) {
+    if (!from)
+        r = plan_all(&p);
+    if (r == 0 && from == 1)
         r = plan_linked(&p);
-        buf_done(&p.sql);
-        return r;
-    }
-    buf_printf(&p.sql, "CREATE DATABASE IF NOT EXISTS %s", u->database);
-    put_on_cluster(&p);
-    r = report(&p);
-    for (int i = 0; r == 0 && i < CLICK_TABLES; i++)
-        r = plan_table(&p, &click_tables[i]);
-    if (r == 0)
-        r = plan_version(&p);
+    if (r == 0 && (from == 1 || from == 2))
+        r = plan_codecs(&p);
     buf_done(&p.sql);
     return r;
 }
@@ -199,7 +247,8 @@ int click_schema_ensure(struct click_http *h, bool create, struct err *e)
     if (r < 0 || version == CLICK_SCHEMA_VERSION)
         return r;
     if (version && version < CLICK_SCHEMA_VERSION)
-        return err_set(e, -EPROTO, "the schema of database '%s' has version %u; run 'wick store migrate' to upgrade it to %d",
+        return err_set(e, -EPROTO,
+                       "the schema of database '%s' has version %u; run 'wick store migrate' to upgrade it to %d",
                        h->url.database, version, CLICK_SCHEMA_VERSION);
     if (!version && !create)
         return err_set(e, -ENOENT, "database '%s' has no tables of wick; run 'wick store migrate' first",

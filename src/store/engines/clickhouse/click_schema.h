@@ -9,8 +9,8 @@
 
 #include "store/engines/clickhouse/click_http.h"
 
-/* 1: `samples` had the columns trace and span. 2: it has `linked` instead. */
-enum { CLICK_SCHEMA_VERSION = 2 };
+/* 1: `samples` had the columns trace and span. 2: it has `linked` instead. 3: other codecs. */
+enum { CLICK_SCHEMA_VERSION = 3 };
 
 /* Called for each statement, in order. */
 typedef int (*click_statement_fn)(void *ctx, struct str sql, struct err *e);

@@ -9,26 +9,31 @@
 #define PACKED(type) type " CODEC(ZSTD(1))"
 #define RISING(type) type " CODEC(Delta, ZSTD(1))"
 
+/* Times within a profile take few of their 64 bits, and none where no sample has one. Values are often multiples of a period. */
+#define FEW_BITS(type) type " CODEC(T64, ZSTD(1))"
+#define MULTIPLES(type) type " CODEC(GCD, T64, ZSTD(1))"
+
 /* "linked": the sample belongs to a span; `links` says to which. Trace and span IDs are random: in `samples`, they would need more bytes than
  * everything else. */
-#define SAMPLE_COLUMNS(...)                                                                          \
-    {"tenant", "String", LOW}, {"service", "String", LOW}, {"type", "String", LOW},                  \
-        {"time", "Int64", RISING("Int64")}, {"stack", "FixedString(16)", PACKED("FixedString(16)")}, \
-        {"series", "UInt64", PACKED("UInt64")}, {"meta", "UInt64", PACKED("UInt64")},                \
-        {"seq", "UInt16", PACKED("UInt16")}, {"attrs", "UInt64", PACKED("UInt64")}, __VA_ARGS__,     \
-        {"ts", "Int64", PACKED("Int64")}, {"value", "Int64", PACKED("Int64")},                       \
-    {                                                                                                \
-        0                                                                                            \
+#define SAMPLE_COLUMNS(stack_codec, ...)                                                                     \
+    {"tenant", "String", LOW, NULL}, {"service", "String", LOW, NULL}, {"type", "String", LOW, NULL},        \
+        {"time", "Int64", RISING("Int64"), NULL},                                                            \
+        {"stack", "FixedString(16)", "FixedString(16) CODEC(" stack_codec ")", NULL},                        \
+        {"series", "UInt64", PACKED("UInt64"), NULL}, {"meta", "UInt64", PACKED("UInt64"), NULL},            \
+        {"seq", "UInt16", PACKED("UInt16"), NULL}, {"attrs", "UInt64", PACKED("UInt64"), NULL}, __VA_ARGS__, \
+        {"ts", "Int64", FEW_BITS("Int64"), NULL}, {"value", "Int64", PACKED("Int64"), MULTIPLES("Int64")},   \
+    {                                                                                                        \
+        0                                                                                                    \
     }
 
 const struct click_table_def click_tables[CLICK_TABLES] = {
     [CLICK_SERIES] = {.name = "series",
-                      .columns = {{"tenant", "String", NULL},
-                                  {"week", "UInt32", NULL},
-                                  {"id", "UInt64", NULL},
-                                  {"service", "String", NULL},
-                                  {"names", "Array(String)", NULL},
-                                  {"label_values", "Array(String)", NULL},
+                      .columns = {{"tenant", "String", NULL, NULL},
+                                  {"week", "UInt32", NULL, NULL},
+                                  {"id", "UInt64", NULL, NULL},
+                                  {"service", "String", NULL, NULL},
+                                  {"names", "Array(String)", NULL, NULL},
+                                  {"label_values", "Array(String)", NULL, NULL},
                                   {0}},
                       .engine = "ReplacingMergeTree",
                       .arguments = "",
@@ -38,10 +43,10 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
     /* Ordered from the root on, so that neighbours begin alike: their random bytes are stored once. IDs are looked up by the thousand, for which
      * an order by ID would not help. */
     [CLICK_STACKS] = {.name = "stacks",
-                      .columns = {{"tenant", "String", NULL},
-                                  {"week", "UInt32", NULL},
-                                  {"id", "FixedString(16)", NULL},
-                                  {"locations", "Array(FixedString(16))", PACKED("Array(FixedString(16))")},
+                      .columns = {{"tenant", "String", NULL, NULL},
+                                  {"week", "UInt32", NULL, NULL},
+                                  {"id", "FixedString(16)", NULL, NULL},
+                                  {"locations", "Array(FixedString(16))", PACKED("Array(FixedString(16))"), NULL},
                                   {0}},
                       .engine = "ReplacingMergeTree",
                       .arguments = "",
@@ -49,15 +54,15 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                       .order = "tenant, arrayReverse(locations)",
                       .shard = "cityHash64(tenant, id)"},
     [CLICK_LOCATIONS] = {.name = "locations",
-                         .columns = {{"tenant", "String", NULL},
-                                     {"week", "UInt32", NULL},
-                                     {"id", "FixedString(16)", NULL},
-                                     {"version", "UInt64", PACKED("UInt64")},
-                                     {"build_id", "String", PACKED("String")},
-                                     {"address", "UInt64", PACKED("UInt64")},
-                                     {"functions", "Array(String)", PACKED("Array(String)")},
-                                     {"head", "String", PACKED("String")},
-                                     {"lines", "String", PACKED("String")},
+                         .columns = {{"tenant", "String", NULL, NULL},
+                                     {"week", "UInt32", NULL, NULL},
+                                     {"id", "FixedString(16)", NULL, NULL},
+                                     {"version", "UInt64", PACKED("UInt64"), NULL},
+                                     {"build_id", "String", PACKED("String"), NULL},
+                                     {"address", "UInt64", PACKED("UInt64"), NULL},
+                                     {"functions", "Array(String)", PACKED("Array(String)"), NULL},
+                                     {"head", "String", PACKED("String"), NULL},
+                                     {"lines", "String", PACKED("String"), NULL},
                                      {0}},
                          .engine = "ReplacingMergeTree",
                          .arguments = "version",
@@ -65,10 +70,10 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                          .order = "tenant, id",
                          .shard = "cityHash64(tenant, id)"},
     [CLICK_METAS] = {.name = "metas",
-                     .columns = {{"tenant", "String", NULL},
-                                 {"week", "UInt32", NULL},
-                                 {"id", "UInt64", NULL},
-                                 {"body", "String", PACKED("String")},
+                     .columns = {{"tenant", "String", NULL, NULL},
+                                 {"week", "UInt32", NULL, NULL},
+                                 {"id", "UInt64", NULL, NULL},
+                                 {"body", "String", PACKED("String"), NULL},
                                  {0}},
                      .engine = "ReplacingMergeTree",
                      .arguments = "",
@@ -76,10 +81,10 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                      .order = "tenant, id",
                      .shard = "cityHash64(tenant, id)"},
     [CLICK_ATTRS] = {.name = "attrs",
-                     .columns = {{"tenant", "String", NULL},
-                                 {"week", "UInt32", NULL},
-                                 {"id", "UInt64", NULL},
-                                 {"body", "String", PACKED("String")},
+                     .columns = {{"tenant", "String", NULL, NULL},
+                                 {"week", "UInt32", NULL, NULL},
+                                 {"id", "UInt64", NULL, NULL},
+                                 {"body", "String", PACKED("String"), NULL},
                                  {0}},
                      .engine = "ReplacingMergeTree",
                      .arguments = "",
@@ -87,37 +92,38 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                      .order = "tenant, id",
                      .shard = "cityHash64(tenant, id)"},
     [CLICK_SAMPLES] = {.name = "samples",
-                       .columns = {SAMPLE_COLUMNS({"linked", "UInt8", PACKED("UInt8")})},
+                       .columns = {SAMPLE_COLUMNS("ZSTD(1)", {"linked", "UInt8", PACKED("UInt8"), NULL})},
                        .engine = "MergeTree",
                        .arguments = "",
                        .partition = DAY,
                        .order = "tenant, service, type, intDiv(time, 3600000000000), stack, time",
                        .shard = "cityHash64(tenant, service)"},
     [CLICK_LINKS] = {.name = "links",
-                     .columns = {SAMPLE_COLUMNS({"trace", "FixedString(16)", PACKED("FixedString(16)")},
-                                                {"span", "FixedString(8)", PACKED("FixedString(8)")})},
+                     .columns = {SAMPLE_COLUMNS("ZSTD(3)",
+                                                {"trace", "FixedString(16)", PACKED("FixedString(16)"), NULL},
+                                                {"span", "FixedString(8)", PACKED("FixedString(8)"), NULL})},
                      .engine = "MergeTree",
                      .arguments = "",
                      .partition = DAY,
                      .order = "tenant, trace, span, time",
                      .shard = "cityHash64(tenant, service)"},
     [CLICK_PROFILES] = {.name = "profiles",
-                        .columns = {{"tenant", "String", LOW},
-                                    {"service", "String", LOW},
-                                    {"type", "String", LOW},
-                                    {"unit", "String", LOW},
-                                    {"time", "Int64", RISING("Int64")},
-                                    {"duration", "Int64", PACKED("Int64")},
-                                    {"series", "UInt64", PACKED("UInt64")},
-                                    {"meta", "UInt64", PACKED("UInt64")},
-                                    {"seq", "UInt16", PACKED("UInt16")},
-                                    {"joined", "UInt32", PACKED("UInt32")},
-                                    {"id", "FixedString(16)", PACKED("FixedString(16)")},
-                                    {"value", "Int64", PACKED("Int64")},
-                                    {"samples", "UInt32", PACKED("UInt32")},
-                                    {"key_start", "Int64", PACKED("Int64")},
-                                    {"key", "UInt64", PACKED("UInt64")},
-                                    {"received", "Int64", RISING("Int64")},
+                        .columns = {{"tenant", "String", LOW, NULL},
+                                    {"service", "String", LOW, NULL},
+                                    {"type", "String", LOW, NULL},
+                                    {"unit", "String", LOW, NULL},
+                                    {"time", "Int64", RISING("Int64"), NULL},
+                                    {"duration", "Int64", PACKED("Int64"), NULL},
+                                    {"series", "UInt64", PACKED("UInt64"), NULL},
+                                    {"meta", "UInt64", PACKED("UInt64"), NULL},
+                                    {"seq", "UInt16", PACKED("UInt16"), NULL},
+                                    {"joined", "UInt32", PACKED("UInt32"), NULL},
+                                    {"id", "FixedString(16)", PACKED("FixedString(16)"), NULL},
+                                    {"value", "Int64", PACKED("Int64"), NULL},
+                                    {"samples", "UInt32", PACKED("UInt32"), NULL},
+                                    {"key_start", "Int64", PACKED("Int64"), NULL},
+                                    {"key", "UInt64", PACKED("UInt64"), NULL},
+                                    {"received", "Int64", RISING("Int64"), NULL},
                                     {0}},
                         .engine = "MergeTree",
                         .arguments = "",

@@ -43,6 +43,7 @@ enum { CLICK_COLUMNS_MAX = 20 };
 struct click_column {
     const char *name, *type;
     const char *modern; /* type and codec on servers that have codecs; NULL = the same */
+    const char *newest; /* on servers that have the codec GCD; NULL = modern */
 };
 
 struct click_table_def {

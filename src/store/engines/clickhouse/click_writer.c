@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The writer of engine `clickhouse`: one thread that makes parcels of what was appended, in groups, and another that sends
+ * The writer of engine `clickhouse`: one thread that makes parcels of what was appended, in groups, and others that send
  * them (click_insert.c); see click.h for what is promised.
  *
- * The queue is bounded by the memory of its batches. While an insert is being repeated (`away`), append() refuses at
+ * The queue is bounded by the memory of its batches. While an insert is being repeated (`n_failing`), append() refuses at
  * once, so that senders keep their data and try again; with a spool, when that is full.
  */
 #include "store/engines/clickhouse/click_writer.h"
@@ -42,7 +42,7 @@ static void refuse(struct click_writer *w, struct ack *ack)
     pthread_mutex_lock(&w->lock);
     snprintf(message, sizeof message, "%s%s",
              click_spool_is_full(w) ? "the spool is full, and ClickHouse does not accept data: " : "",
-             w->away ? w->problem : "too much is waiting to be written to ClickHouse");
+             w->n_failing ? w->problem : "too much is waiting to be written to ClickHouse");
     pthread_mutex_unlock(&w->lock);
     ack_fail(ack, SINK_UNAVAILABLE, 5 * NS_PER_S, "%s", message);
 }
@@ -63,7 +63,7 @@ void click_writer_append(struct click_writer *w, struct batch *b, const struct s
     j->cumulative = ctx->cumulative;
     memcpy(j->tenant, ctx->tenant, n);
     pthread_mutex_lock(&w->lock);
-    full = (w->spool ? click_spool_is_full(w) : w->away) || (w->bytes && w->bytes + size > w->max_bytes);
+    full = (w->spool ? click_spool_is_full(w) : w->n_failing > 0) || (w->bytes && w->bytes + size > w->max_bytes);
     if (!full) {
         j->batch = batch_ref(b);
         *w->end = j;
@@ -141,18 +141,6 @@ void click_free_group(struct click_job *group)
         mem_free(group);
         group = next;
     }
-}
-
-/* --- state --- */
-
-void click_set_away(struct click_writer *w, const char *problem)
-{
-    pthread_mutex_lock(&w->lock);
-    if (problem && !w->away && w->c->config.report)
-        w->c->config.report(w->c->config.report_ctx, problem);
-    w->away = problem != NULL;
-    snprintf(w->problem, sizeof w->problem, "%.200s", problem ? problem : "");
-    pthread_mutex_unlock(&w->lock);
 }
 
 void click_refuse_queue(struct click_writer *w, const char *problem)
@@ -318,10 +306,9 @@ static int start(struct click_writer *w, struct err *e)
         r = load_keys(w, e);
         w->has_keys = r == 0;
     }
-    if (r == 0) {
-        r = thread_start(&w->insert_thread, "clickhouse-send", click_insert_run, w, e);
-        w->has_insert_thread = r == 0;
-    }
+    w->c->http.ending = NULL; /* the threads do not ask it */
+    if (r == 0)
+        r = click_insert_start(w, e);
     if (r == 0) {
         r = thread_start(&w->thread, "clickhouse", run, w, e);
         w->has_thread = r == 0;
@@ -338,7 +325,7 @@ int click_writer_new(struct click *c, bool ready, struct click_writer **ret, str
         return err_set(e, -ENOMEM, "out of memory");
     w->c = c;
     w->end = &w->first;
-    w->lane_end = &w->lane;
+    w->spool_keep = UINT64_MAX;
     atomic_store(&w->ready, ready);
     w->max_bytes = c->config.memory ? c->config.memory : 64 << 20;
     pthread_mutex_init(&w->lock, NULL);
@@ -358,17 +345,16 @@ void click_writer_free(struct click_writer *w)
 {
     if (!w)
         return;
+    click_http_stop(&w->c->http);
     pthread_mutex_lock(&w->lock);
     w->stop = true;
-    w->stop_since = clock_mono();
     w->made_all |= !w->has_thread;
     pthread_cond_signal(&w->wake);
     pthread_cond_broadcast(&w->moved);
     pthread_mutex_unlock(&w->lock);
     if (w->has_thread)
         pthread_join(w->thread, NULL);
-    if (w->has_insert_thread)
-        pthread_join(w->insert_thread, NULL);
+    click_insert_join(w);
     qlog_close(w->spool);
     click_block_done(&w->block);
     pthread_cond_destroy(&w->moved);
