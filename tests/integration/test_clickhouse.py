@@ -451,7 +451,7 @@ def test_migrate_from_version_2(single, database, tmp_path):
             statement = re.sub(r"CODEC\(((GCD, )?T64, ZSTD\(1\)|ZSTD\(3\))\)", "CODEC(ZSTD(1))", statement)
             single.node.ask(statement.replace(f"VALUES ({SCHEMA})", "VALUES (2)"))
     assert "T64" not in single.node.ask(f"SHOW CREATE TABLE {db}.samples")
-    old = ", ".join(["''", "'old'", "'cpu'", "1700000000000000000 + number", "unhex('" + "11" * 16 + "')", "1", "1", "0", "0", "0",
+    old = ", ".join(["''", "'old'", "'cpu'", f"{time.time_ns() - 3600 * 10**9} + number", "unhex('" + "11" * 16 + "')", "1", "1", "0", "0", "0",
                      "if(number % 3, toInt64(-9223372036854775808), toInt64(number * 1000003))", "10000000 * number"])
     single.node.ask(f"INSERT INTO {db}.samples SELECT {old} FROM system.numbers LIMIT 20000")
     sums = f"SELECT count(), sum(value), sum(ts % 1000000007), sum(cityHash64(time, ts, value)) FROM {db}.samples WHERE service = 'old'"
