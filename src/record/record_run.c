@@ -152,7 +152,7 @@ static void tell_missing(struct recording *c)
     fprintf(
         stderr,
         "wick: %.0f %% of %.2f CPU-s were sampled: without BPF, time in the kernel is not, nor are threads that run for "
-        "less than %.0f ms\n",
+        "less than %.0f ms; -F 999 samples more\n",
         100.0 * (double) n.cpu_ns / (double) n.used_ns, (double) n.used_ns / (double) NS_PER_S,
         (double) NS_PER_S / n.rate_hz / (double) NS_PER_MS);
 }
