@@ -66,7 +66,7 @@ def run_python(python, script, *args, env=None, timeout=300):
     """Runs a script (a path, or text) and returns what it prints, decoded as JSON if it is."""
     command = [str(python), *(["-c", script] if isinstance(script, str) else [str(script)]), *map(str, args)]
     p = subprocess.run(command, capture_output=True, text=True, timeout=timeout, env={**os.environ, **(env or {})})
-    assert p.returncode == 0, p.stdout + p.stderr
+    assert p.returncode == 0, (p.returncode, p.stdout + p.stderr)
     try:
         return json.loads(p.stdout)
     except ValueError:
