@@ -22,6 +22,7 @@ from wick_tools import Server, free_port, request, token_of, wait_for  # noqa: E
 
 DAY = 86400 * 10**9
 VARIANTS = 24  # different requests of one service
+MARK = 0x1234567890ABCDEF  # a time that is replaced
 
 
 def metric(s, name):
@@ -32,7 +33,7 @@ def metric(s, name):
 
 
 def main():
-    services, n_stacks = (int(x) for x in (sys.argv[1:] + ["10", "2000"][len(sys.argv) - 1:]))
+    services, n_stacks = (int(x) for x in (sys.argv[1:] + ["4", "2000"][len(sys.argv) - 1:]))
     rnd = random.Random(1)
     stacks = [";".join(["main"] + [f"f{rnd.randrange(400)}" for _ in range(rnd.randrange(8, 25))]) for _ in range(n_stacks)]
     midnight = time.time_ns() // DAY * DAY - 3 * DAY
@@ -44,12 +45,11 @@ def main():
             s.root = token_of(s, "admin")
             try:
                 for k in range(services):
-                    made = [request([(x, rnd.randrange(1, 50), False) for x in rnd.sample(stacks, 300)], service=f"svc-{k}")
-                            for _ in range(VARIANTS)]
+                    made = [request([(x, rnd.randrange(1, 50), False) for x in rnd.sample(stacks, 300)], service=f"svc-{k}",
+                                    start=MARK).SerializeToString() for _ in range(VARIANTS)]
                     for i in range(288):
-                        r = made[i % VARIANTS]
-                        r.resource_profiles[0].scope_profiles[0].profiles[0].time_unix_nano = midnight + i * 300 * 10**9
-                        assert s.send(r, s.root)[0] == 200
+                        body = made[i % VARIANTS].replace(MARK.to_bytes(8, "little"), (midnight + i * 300 * 10**9).to_bytes(8, "little"))
+                        assert s.get("/v1development/profiles", s.root, body, {"Content-Type": "application/x-protobuf"}, base=s.http)[0] == 200
                 s.stop()
                 s.start()
                 wait_for(lambda: metric(s, "wick_store_cold_segments") >= 1, 300, "the day is moved")
