@@ -128,10 +128,11 @@ export function RegressionCard({deploy, status}) {
     const top = useData(apiUrl("top", {...q, sort: "delta", limit: 200}));
     const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}));
     const judged = (status?.questions ?? []).includes("verdict");
-    const verdict = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null).data;
+    const asked = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null), verdict = asked.data;
     const link = href("compare", q);
     const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
-    if (!top.data || !flame.data) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
+    // Everything at once: a line that came later would move what is below it.
+    if (!top.data || !flame.data || (judged && !verdict && !asked.error)) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
     const cover = coverageOf(top.data), whole = top.data.total, mode = cover.base > 0 && cover.ns > 0 ? "second" : "total";
     if (!(whole[0] > 0) || !(whole[1] > 0)) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">Nothing to compare yet.</p></article>`;
     const diff = comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), x = diff.of(...whole), f = culprit(top.data, diff);
