@@ -3,13 +3,13 @@
  * Finds runtime.moduledata without symbols. Its layout, in words of pointer size:
  *
  *      0  address of the line table      1  address of its names, length, capacity     ...     22  text
- *     39  rodata                         40  go:func.*
+ *     39  rodata                         40  go:func.*        (37 and 38 before 1.20)
  *
  * In a position-independent binary the words are zero in the file, and relocations say what they will be.
  */
 #include "elf/go_module.h"
 
-enum { WORD_NAMES = 1, WORD_TEXT = 22, WORD_RODATA = 39, WORD_CALLS = 40, HEADER_NAMES = 3, RELATIVE_X86 = 8 };
+enum { WORD_NAMES = 1, WORD_TEXT = 22, WORD_RODATA = 39, WORD_RODATA_1_18 = 37, HEADER_NAMES = 3, RELATIVE_X86 = 8 };
 enum { RELATIVE_ARM64 = 1027 };
 
 struct module_search {
@@ -114,20 +114,22 @@ bool go_module_find(const struct elf_file *f, struct elf_bytes pclntab, struct g
     struct module_search s = {.f = f, .table = pclntab, .word = f->is64 ? 8 : 4};
     uint32_t magic;
     uint64_t module, calls;
+    unsigned rodata;
 
     if (pclntab.n < 8 + 8 * s.word)
         return false;
     memcpy(&magic, pclntab.p, sizeof(magic));
-    if (magic != 0xfffffff1) /* 1.20 and later */
+    if (magic != 0xfffffff0 && magic != 0xfffffff1) /* 1.18; 1.20 and later */
         return false;
+    rodata = magic == 0xfffffff0 ? WORD_RODATA_1_18 : WORD_RODATA;
     s.names = pclntab.address + load(&s, pclntab.p + 8 + HEADER_NAMES * s.word);
     module = find_in_data(&s);
     if (!module)
         module = find_in_relocations(&s);
     if (!module)
         return false;
-    calls = word_of(&s, module, WORD_CALLS);
-    if (calls < word_of(&s, module, WORD_RODATA))
+    calls = word_of(&s, module, rodata + 1);
+    if (calls < word_of(&s, module, rodata))
         return false;
     *ret = (struct go_module){word_of(&s, module, WORD_TEXT), rest_of_segment(f, calls)};
     return ret->text && ret->calls.n;

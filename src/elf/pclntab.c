@@ -9,10 +9,11 @@
  * Function table: (entry, offset of record) pairs, of pointers up to 1.16 and of u32 from 1.18 (entry counts from
  * text), then the end of the last function. Record: entry, i32 name, args, deferreturn, u32 pcsp, pcfile, pcln, npcdata,
  * unit, i32 start line (1.20), u8 kind, flags, padding, nfuncdata; npcdata u32 offsets of pc values, nfuncdata u32
- * offsets from go:func.* (1.20).
+ * offsets from go:func.* (1.18).
  * pc values: pairs of varints (value change zigzag, pc change / quantum) from value -1 at the entry; 0 ends.
- * Inlined calls (1.20): pc values number 2 are an index, or -1, into the tree that is funcdata number 3, of entries
- *   u8 kind, 3 bytes, i32 name, i32 parent (offset in the function of an instruction of the caller), i32 start line.
+ * Inlined calls (1.18): pc values number 2 are an index, or -1, into the tree that is funcdata number 3, of entries
+ *   1.20: u8 kind, 3 bytes, i32 name, i32 parent (offset in the function of an instruction of the caller), i32 start line
+ *   1.18: i16, u8 kind, 1 byte, i32 file, i32 line, i32 name, i32 parent
  */
 #include "elf/pclntab.h"
 
@@ -302,14 +303,33 @@ static int32_t i32_at(struct elf_bytes b, uint64_t at)
 static bool find_inlined(const struct pclntab *t, const struct pclntab_function *fn, uint32_t *ret_tree,
                          uint32_t *ret_index)
 {
-    enum { FIXED = 10, INDEX = 2, TREE = 3 }; /* u32s of a record; numbers of tables */
+    enum { INDEX = 2, TREE = 3 };                        /* numbers of tables */
+    unsigned fixed = t->version < PCLNTAB_1_20 ? 9 : 10; /* u32s of a record */
     uint32_t n_pc, last, n_data;
 
-    if (t->version < PCLNTAB_1_20 || !t->calls.n || !field_at(t, fn, 6, &n_pc) || !field_at(t, fn, 9, &last))
+    if (t->version < PCLNTAB_1_18 || !t->calls.n || !field_at(t, fn, 6, &n_pc) || !field_at(t, fn, fixed - 1, &last))
         return false;
     n_data = last >> 24;
-    return n_pc > INDEX && n_pc < 64 && n_data > TREE && field_at(t, fn, FIXED + INDEX, ret_index) &&
-           field_at(t, fn, FIXED + n_pc + TREE, ret_tree) && *ret_tree != UINT32_MAX;
+    return n_pc > INDEX && n_pc < 64 && n_data > TREE && field_at(t, fn, fixed + INDEX, ret_index) &&
+           field_at(t, fn, fixed + n_pc + TREE, ret_tree) && *ret_tree != UINT32_MAX;
+}
+
+/* An entry of the tree of inlined calls. */
+struct inlined_call {
+    int32_t name, parent, start_line;
+};
+
+static bool inlined_at(const struct pclntab *t, uint32_t tree, uint32_t i, struct inlined_call *ret)
+{
+    bool old = t->version < PCLNTAB_1_20;
+    uint64_t size = old ? 20 : 16, at = tree + size * i;
+
+    if (at + size > t->calls.n)
+        return false;
+    ret->name = i32_at(t->calls, at + (old ? 12 : 4));
+    ret->parent = i32_at(t->calls, at + (old ? 16 : 8));
+    ret->start_line = old ? 0 : i32_at(t->calls, at + 12);
+    return ret->name >= 0;
 }
 
 static struct pclntab_frame frame_at(const struct pclntab *t, const struct pclntab_function *fn, uint64_t address,
@@ -330,16 +350,13 @@ unsigned pclntab_frames(const struct pclntab *t, const struct pclntab_function *
 
     if (find_inlined(t, fn, &tree, &index))
         while (n < PCLNTAB_FRAMES_MAX - 1) {
-            int32_t i = pc_value(t, index, fn->entry, address), name;
-            uint64_t at = tree + 16ull * (uint32_t) i;
+            int32_t i = pc_value(t, index, fn->entry, address);
+            struct inlined_call call;
 
-            if (i < 0 || at + 16 > t->calls.n)
+            if (i < 0 || !inlined_at(t, tree, (uint32_t) i, &call))
                 break;
-            name = i32_at(t->calls, at + 4);
-            if (name < 0)
-                break;
-            ret[n++] = frame_at(t, fn, address, string_at(t->names, (uint32_t) name), i32_at(t->calls, at + 12));
-            address = fn->entry + (uint32_t) i32_at(t->calls, at + 8);
+            ret[n++] = frame_at(t, fn, address, string_at(t->names, (uint32_t) call.name), call.start_line);
+            address = fn->entry + (uint32_t) call.parent;
         }
     ret[n++] = frame_at(t, fn, address, fn->name, pclntab_start_line(t, fn));
     return n;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Go's own table of functions, files and lines (.gopclntab), which is in every Go binary, stripped or not: Go 1.2 to
- * 1.26. It gives the function, file and line of an address, and since Go 1.20 also the calls that were inlined there.
+ * 1.26. It gives the function, file and line of an address, and since Go 1.18 also the calls that were inlined there.
  */
 #ifndef ELF_PCLNTAB_H
 #define ELF_PCLNTAB_H
