@@ -117,8 +117,17 @@ static int name_selection(const struct asker *a, const struct store_query *q, bo
     return r;
 }
 
+/* Before the store is asked again: what it noted is cleared, but not what is known of the selection itself. */
+static void clear_notes(struct store_notes *n)
+{
+    n->profiles = n->samples = 0;
+    n->coarse = false;
+    n->damaged = 0;
+    n->damage[0] = 0;
+}
+
 /* Names the selection if the answer lacks something that may be known. Returns 1 if the question must be asked again:
- * then *notes is cleared. */
+ * then the store's notes are cleared. */
 static int name_if(const struct asker *a, bool lacking, const struct store_query *q, struct store_notes *notes,
                    struct err *e)
 {
@@ -128,7 +137,7 @@ static int name_if(const struct asker *a, bool lacking, const struct store_query
     if (r < 0)
         return r;
     if (named)
-        *notes = (struct store_notes){0};
+        clear_notes(notes);
     return named;
 }
 
@@ -297,7 +306,7 @@ int named_export(const struct named_store *n, const struct store_query *q, store
     r = s->ops->export(s, q, keep_batch, &k, e);
     if (r >= 0 && name_all(&a, &k.nameless)) {
         if (q->notes)
-            *q->notes = (struct store_notes){0};
+            clear_notes(q->notes);
         r = s->ops->export(s, q, fn, ctx, e);
     } else
         for (size_t i = 0; r >= 0 && i < k.n; i++)
