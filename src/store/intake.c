@@ -296,14 +296,14 @@ static int64_t sum_of(const struct batch *b, const struct profile *p, const stru
     return sum;
 }
 
-/* Splits an item in two: `counted` of its sum stays, and the rest becomes an item of type cpu_also. Each sample is split in
- * the same ratio. */
+/* Splits an item in two: `counted` of its sum (0 < counted < sum) stays, and the rest becomes an item of type cpu_also.
+ * Each sample is split in the same ratio; what division leaves over is carried to the next one, so that the parts add up. */
 static int split_item(struct planning *pl, struct intake_item *it, int64_t counted, int64_t sum,
                       const struct type *also)
 {
     const struct profile *p = &pl->b->profiles[it->profile];
     struct intake_item *rest = &pl->out->items[pl->out->n_items];
-    double ratio = (double) counted / (double) sum, owed = 0; /* owed: what rounding has left */
+    __int128 part = 0;
     int64_t *values = arena_zalloc_array(pl->arena, p->samples.n + 1, sizeof *values);
 
     it->has_twin = false; /* the count of periods is no longer a whole number */
@@ -315,10 +315,9 @@ static int split_item(struct planning *pl, struct intake_item *it, int64_t count
     for (uint32_t i = 0; i < p->samples.n; i++) {
         int64_t v = batch_sample_value(pl->b, p, &pl->b->samples[p->samples.off + i], it->type_index);
 
-        owed += (double) v * ratio;
-        values[i] = MIN((int64_t) (owed + 0.5), v);
+        part = (__int128) v * counted + part % sum;
+        values[i] = (int64_t) (part / sum);
         rest->values[i] = v - values[i];
-        owed -= (double) values[i];
     }
     it->values = values;
     pl->out->n_items++;

@@ -10,6 +10,7 @@
 enum { PROCESSES_MAX = 65536, COUNTED_MAX = 6 };
 static const int64_t START_ERROR = 2 * NS_PER_S; /* sources round start times to seconds */
 static const int64_t JOINED_MAX = 600 * NS_PER_S;
+static const int64_t VALUE_MAX = INT64_MAX >> 8; /* larger ones are not added, so that sums do not overflow */
 
 /* What was counted lately: one profile, or several successive ones of a source. */
 struct sources_counted {
@@ -172,7 +173,7 @@ static void forget_oldest(struct sources_process *x)
     struct sources_counted *next = &x->counted[1];
 
     if (next->source == old->source && next->start >= old->start && next->end - old->start <= JOINED_MAX &&
-        next->start - old->end <= next->end - next->start) {
+        next->start - old->end <= next->end - next->start && next->value <= VALUE_MAX && old->value <= VALUE_MAX) {
         next->start = old->start;
         next->end = MAX(next->end, old->end);
         next->value += old->value;
@@ -186,9 +187,9 @@ static void remember(struct sources_process *x, const struct sources_profile *p,
 {
     struct sources_counted *last = x->n ? &x->counted[x->n - 1] : NULL;
 
-    value = MIN(value, INT64_MAX >> 8); /* so that sums of them do not overflow */
+    value = MIN(value, VALUE_MAX);
     if (last && last->source == p->source.lo && last->start == p->start && last->end == p->end &&
-        last->value <= INT64_MAX >> 8) {
+        last->value <= VALUE_MAX) {
         last->value += value;
         last->left += value;
         return;
