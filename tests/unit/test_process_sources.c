@@ -43,6 +43,22 @@ static void test_one_is_counted(void)
     sources_done(&s);
 }
 
+/* Values that only a hostile sender has: sums of what was counted do not overflow (UBSan). */
+static void test_huge_values(void)
+{
+    struct sources s = {0};
+    int64_t value;
+
+    for (int64_t i = 0; i < 1000; i++) {
+        struct sources_profile p = {
+            .process = {0, 7}, .source = {0, OTHER}, .start = i, .end = i + 1, .value = INT64_MAX, .rank = SOURCES_SDK};
+
+        ok(sources_count(&s, &p, &value) && value == INT64_MAX);
+    }
+    eq_int(count(&s, 7, AGENT, 0, 10, false), 0);
+    sources_done(&s);
+}
+
 /* An agent counts all CPU time; an SDK may count wall-clock time, or have gaps. */
 static void test_agent_wins(void)
 {
@@ -178,6 +194,7 @@ static void test_another_process_with_the_pid(void)
 int main(void)
 {
     tap_run(test_one_is_counted);
+    tap_run(test_huge_values);
     tap_run(test_agent_wins);
     tap_run(test_first_is_subtracted);
     tap_run(test_what_is_subtracted_once);
