@@ -465,8 +465,8 @@ static void report_queries(struct store *s, const char *service, int64_t from, i
 static void report_rate(struct store *s)
 {
     if (!s->ops->in_dir)
-        row("acknowledged, million samples per second", (double) n_samples / 1e6 / ((double) wall_in_store / 1e9), "M/s",
-            "≥ 0.5 M/s");
+        row("acknowledged, million samples per second", (double) n_samples / 1e6 / ((double) wall_in_store / 1e9),
+            "M/s", "≥ 0.5 M/s");
 }
 
 static void report_size(struct store *s, const char *bar)
@@ -535,91 +535,115 @@ static struct batch *service_dict(int service)
 }
 
 /* A batch whose dictionary is the service's: as a decoder would leave it, without the decoding. */
+/* What run_synthetic() draws samples from: stacks by Zipf's law, and the traces of a window. */
+struct draw {
+    double zipf[STACKS], sum;
+    uint64_t traces[100][2];
+    int64_t seen[STACKS];
+};
+
+enum { LINKED = 50 }; /* rows of a window's profile that have a trace */
+
+static int draw_stack(struct draw *d, int window)
+{
+    double u = (double) (rnd() >> 11) / 9007199254740992.0 * d->sum;
+    int lo = 0, hi = STACKS - 1;
+
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+
+        if (d->zipf[mid] < u)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return (lo * 2741 + window / 30 * 7) % STACKS;
+}
+
+/* A batch with an empty profile of `rows` rows of a service. */
+static struct batch *window_batch(const struct batch *dict, int service, int window, int rows)
+{
+    struct value_type *type;
+    struct batch *b;
+    struct kv *kv;
+    char *name;
+
+    batch_new(0, &b);
+    name = arena_printf(&b->arena, "service-%02d", service);
+    kv = arena_zalloc(&b->arena, sizeof *kv);
+    type = arena_zalloc(&b->arena, sizeof *type);
+    b->dict = dict->dict;
+    *type = (struct value_type){dict->dict.n_strings - 2, dict->dict.n_strings - 1};
+    kv->key = STR("service.name");
+    kv->value = (struct value){.kind = VALUE_STR, .n = (uint32_t) strlen(name), .str = name};
+    b->resources = arena_zalloc(&b->arena, sizeof *b->resources);
+    b->scopes = arena_zalloc(&b->arena, sizeof *b->scopes);
+    b->profiles = arena_zalloc(&b->arena, sizeof *b->profiles);
+    b->samples = arena_zalloc_array(&b->arena, (size_t) rows, sizeof *b->samples);
+    b->values = arena_zalloc_array(&b->arena, (size_t) rows, sizeof *b->values);
+    b->resources[0] = (struct resource){.attrs = {kv, 1}, .scopes = {0, 1}};
+    b->scopes[0].profiles = (struct run){0, 1};
+    b->profiles[0] = (struct profile){.types = type,
+                                      .n_types = 1,
+                                      .samples = {0, (uint32_t) rows},
+                                      .period_type = *type,
+                                      .period = 10000000,
+                                      .time_ns = T0 + window * 10 * NS_PER_S,
+                                      .duration_ns = 10 * NS_PER_S};
+    b->n_resources = b->n_scopes = b->n_profiles = 1;
+    b->n_samples = b->n_values = (uint32_t) rows;
+    b->dict.links = arena_zalloc_array(&b->arena, LINKED + 1, sizeof *b->dict.links);
+    b->dict.n_links = LINKED + 1;
+    return b;
+}
+
+/* Fills the rows: distinct stacks with their counts, then LINKED rows of the window's traces. `trace` gets the last. */
+static void fill_window(struct batch *b, struct draw *d, int window, int rows, uint8_t trace[16])
+{
+    memset(d->seen, 0, sizeof d->seen);
+    for (int i = 0; i < rows; i++) {
+        int linked = i - (rows - LINKED), k;
+
+        do {
+            k = draw_stack(d, window);
+            d->seen[k]++;
+        } while (linked < 0 && d->seen[k] > 1);
+        b->samples[i].stack = 1 + (uint32_t) k;
+        b->samples[i].values = (struct run){(uint32_t) i, 1};
+        b->values[i] = 10000000;
+        if (linked >= 0) {
+            struct link *l = &b->dict.links[linked + 1];
+            uint64_t span = rnd();
+
+            memcpy(l->trace_id, d->traces[below(100)], 16);
+            memcpy(l->span_id, &span, 8);
+            b->samples[i].link = (uint32_t) linked + 1;
+            memcpy(trace, l->trace_id, 16);
+        }
+    }
+    for (int i = 0; i < rows - LINKED; i++)
+        b->values[i] *= d->seen[b->samples[i].stack - 1];
+}
+
 static void run_synthetic(const char *dir, int services, int windows, int rows, bool day)
 {
     struct batch **dicts = mem_alloc((size_t) services * sizeof *dicts);
-    double *zipf = mem_alloc(STACKS * sizeof *zipf), sum = 0;
     struct store *s = open_bench(dir);
-    static int64_t seen[STACKS];
-    uint64_t traces[100][2];
-    uint8_t trace[16] = {0};
+    uint8_t trace[16] = {0}, last[16];
+    static struct draw d;
 
     for (int i = 0; i < STACKS; i++)
-        zipf[i] = sum += 1.0 / pow(i + 3, 0.9);
+        d.zipf[i] = d.sum += 1.0 / pow(i + 3, 0.9);
     for (int i = 0; i < services; i++)
         dicts[i] = service_dict(i);
     cpu_begin();
     for (int w = 0; w < windows; w++) {
         for (int i = 0; i < 100; i++)
-            traces[i][0] = rnd(), traces[i][1] = rnd();
+            d.traces[i][0] = rnd(), d.traces[i][1] = rnd();
         for (int v = 0; v < services; v++) {
-            struct batch *b, *d = dicts[v];
-            struct value_type *type;
-            struct kv *kv;
-            char *name;
+            struct batch *b = window_batch(dicts[v], v, w, rows);
 
-            batch_new(0, &b);
-            name = arena_printf(&b->arena, "service-%02d", v);
-            kv = arena_zalloc(&b->arena, sizeof *kv);
-            type = arena_zalloc(&b->arena, sizeof *type);
-            b->dict = d->dict;
-            *type = (struct value_type){d->dict.n_strings - 2, d->dict.n_strings - 1};
-            kv->key = STR("service.name");
-            kv->value = (struct value){.kind = VALUE_STR, .n = (uint32_t) strlen(name), .str = name};
-            b->resources = arena_zalloc(&b->arena, sizeof *b->resources);
-            b->scopes = arena_zalloc(&b->arena, sizeof *b->scopes);
-            b->profiles = arena_zalloc(&b->arena, sizeof *b->profiles);
-            b->samples = arena_zalloc_array(&b->arena, (size_t) rows, sizeof *b->samples);
-            b->values = arena_zalloc_array(&b->arena, (size_t) rows, sizeof *b->values);
-            b->resources[0] = (struct resource){.attrs = {kv, 1}, .scopes = {0, 1}};
-            b->scopes[0].profiles = (struct run){0, 1};
-            b->profiles[0] = (struct profile){.types = type,
-                                              .n_types = 1,
-                                              .samples = {0, (uint32_t) rows},
-                                              .period_type = *type,
-                                              .period = 10000000,
-                                              .time_ns = T0 + w * 10 * NS_PER_S,
-                                              .duration_ns = 10 * NS_PER_S};
-            b->n_resources = b->n_scopes = b->n_profiles = 1;
-            b->n_samples = b->n_values = (uint32_t) rows;
-            b->dict.links = arena_zalloc_array(&b->arena, 51, sizeof *b->dict.links);
-            b->dict.n_links = 51;
-            memset(seen, 0, STACKS * sizeof *seen);
-            for (int i = 0; i < rows; i++) { /* distinct stacks with their counts; 50 rows of ten traces */
-                bool linked = i >= rows - 50;
-                int k;
-
-                do {
-                    double u = (double) (rnd() >> 11) / 9007199254740992.0 * sum;
-                    int lo = 0, hi = STACKS - 1;
-
-                    while (lo < hi) {
-                        int mid = (lo + hi) / 2;
-
-                        if (zipf[mid] < u)
-                            lo = mid + 1;
-                        else
-                            hi = mid;
-                    }
-                    k = (lo * 2741 + w / 30 * 7) % STACKS;
-                    seen[k]++;
-                } while (!linked && seen[k] > 1);
-                b->samples[i].stack = 1 + (uint32_t) k;
-                b->samples[i].values = (struct run){(uint32_t) i, 1};
-                b->values[i] = 10000000;
-                if (linked) {
-                    struct link *l = &b->dict.links[i - (rows - 50) + 1];
-                    uint64_t span = rnd();
-
-                    memcpy(l->trace_id, traces[below(100)], 16);
-                    memcpy(l->span_id, &span, 8);
-                    b->samples[i].link = (uint32_t) (i - (rows - 50) + 1);
-                    if (w == windows / 2)
-                        memcpy(trace, l->trace_id, 16);
-                }
-            }
-            for (int i = 0; i < rows - 50; i++)
-                b->values[i] *= seen[b->samples[i].stack - 1];
+            fill_window(b, &d, w, rows, w == windows / 2 ? trace : last);
             fake_now = T0 + (w + 1) * 10 * NS_PER_S;
             append(s, b, services);
             batch_unref(b);

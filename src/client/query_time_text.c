@@ -8,6 +8,22 @@
 
 enum { LINE = 50 }; /* characters of a line over time */
 
+/* A member of an answer's object that is a number, and where it goes. */
+struct number_member {
+    const char *key;
+    int64_t *v;
+};
+
+static bool read_number(struct page *p, struct str key, const struct number_member *members, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_is(key, members[i].key)) {
+            *members[i].v = json_i64(&p->json);
+            return true;
+        }
+    return false;
+}
+
 /* --- heat map --- */
 
 struct heat_page {
@@ -51,31 +67,24 @@ static void put_column(struct page *p, struct text_table *t, const struct heat_p
 void page_heatmap(struct page *p)
 {
     struct heat_page h = {.rows = 1, .scale = 1};
-    const struct {
-        const char *key;
-        int64_t *v;
-    } numbers[] = {{"from", &h.from}, {"step", &h.step},   {"columns", &h.columns}, {"rows", &h.rows},
-                   {"max", &h.max},   {"scale", &h.scale}, {"timed", &h.timed}};
+    const struct number_member numbers[] = {{"from", &h.from},  {"step", &h.step}, {"columns", &h.columns},
+                                            {"rows", &h.rows},  {"max", &h.max},   {"scale", &h.scale},
+                                            {"timed", &h.timed}};
     struct text_table t;
     struct str key;
 
     TABLE(&t, {"TIME", false}, {"SHARE", true}, {"WITHIN THE STEP", false});
     json_begin_object(&p->json);
     while (json_next_key(&p->json, &key)) {
-        bool known = false;
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-            if (str_is(key, numbers[i].key)) {
-                *numbers[i].v = json_i64(&p->json);
-                known = true;
-            }
+        if (read_number(p, key, numbers, ARRAY_SIZE(numbers)))
+            continue;
         if (str_is(key, "values")) {
             json_begin_array(&p->json);
             for (int64_t i = 0; i < h.columns && h.rows > 0; i++)
                 put_column(p, &t, &h, i);
             while (json_next_item(&p->json))
                 json_skip(&p->json);
-        } else if (!known && !page_common(p, key)) {
+        } else if (!page_common(p, key)) {
             json_skip(&p->json);
         }
     }
@@ -115,30 +124,22 @@ static void read_cells(struct page *p, int64_t columns, char line[LINE + 1])
 static void put_chart_thread(struct page *p, struct text_table *t, int64_t columns)
 {
     struct chart_page x = {0};
-    const struct {
-        const char *key;
-        int64_t *v;
-    } numbers[] = {
+    const struct number_member numbers[] = {
         {"id", &x.id}, {"pid", &x.pid}, {"running", &x.running}, {"waiting", &x.waiting}, {"samples", &x.samples}};
     struct str key;
 
     type_by_name(STR("cpu"), &p->type); /* of the values: both are times */
     json_begin_object(&p->json);
     while (json_next_key(&p->json, &key)) {
-        bool known = false;
-
-        for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
-            if (str_is(key, numbers[i].key)) {
-                *numbers[i].v = json_i64(&p->json);
-                known = true;
-            }
+        if (read_number(p, key, numbers, ARRAY_SIZE(numbers)))
+            continue;
         if (str_is(key, "name"))
             x.name = json_str(&p->json);
         else if (str_is(key, "service"))
             x.service = json_str(&p->json);
         else if (str_is(key, "cells"))
             read_cells(p, columns, x.line);
-        else if (!known)
+        else
             json_skip(&p->json);
     }
     text_table_put(t, "%" PRId64, x.id);
