@@ -114,9 +114,16 @@ STEP static void inventory_reserve(struct shop_order *o)
 }
 
 /* --- checkout --- */
+/* Does its own arithmetic and calls nothing, so that the verdict names this function. */
 STEP static uint64_t discount_matches(uint32_t item, uint32_t rule)
 {
-    return hash64(&(uint64_t){(uint64_t) item << 32 | rule}, 8) % 100;
+    uint64_t x = (uint64_t) item << 32 | rule;
+
+    for (int round = 0; round < 12; round++) {
+        x ^= x >> 29;
+        x *= 0x9e3779b97f4a7c15;
+    }
+    return x % 100;
 }
 
 /* The good version checks the rules of one customer; the bad one checks all rules for each pair of items. */

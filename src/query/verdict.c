@@ -353,12 +353,14 @@ static enum verdict judge(const struct judging *x)
 {
     const struct verdict_answer *v = x->out;
     const struct drift_answer *d = &v->drift;
-    double min = x->ask->min_points > 0 ? x->ask->min_points : DRIFT_MIN_POINTS;
+    double min = x->ask->min_points > 0 ? x->ask->min_points : DRIFT_MIN_POINTS, seen = 2.5 * min;
 
     if (v->per_request && v->cost_p < DRIFT_ALPHA && fabs(v->cost_change) >= min / 100)
         return v->cost_change > 0 ? VERDICT_WORSE : VERDICT_BETTER;
+    if (v->per_request && v->cost_p >= DRIFT_ALPHA && fabs(v->cost_change) >= seen / 100)
+        return VERDICT_UNKNOWN; /* it may be noise, or not */
     if (!d->significant)
-        return d->minimum_detectable_points <= 2.5 * min ? VERDICT_SAME : VERDICT_UNKNOWN;
+        return d->minimum_detectable_points <= seen ? VERDICT_SAME : VERDICT_UNKNOWN;
     return v->per_request ? VERDICT_SAME : judge_shares(v);
 }
 
@@ -390,8 +392,12 @@ static void put_cost(const struct verdict_answer *v, char *to, size_t size)
                                        : "the load changed, or more than these functions did";
     int n = 0;
 
-    if (v->verdict == VERDICT_UNKNOWN)
+    if (v->verdict == VERDICT_UNKNOWN) {
+        if (v->per_request)
+            snprintf(to, size, "; a request costs %+.1f %%, confidence %.0f %%", 100 * v->cost_change,
+                     100 * (1 - v->cost_p));
         return;
+    }
     if (v->per_request || (v->drift.significant && v->drift.cost_known))
         n = snprintf(to, size, "; %s costs %+.1f %%", v->per_request ? "a request" : "the same work",
                      100 * v->cost_change);

@@ -2,6 +2,7 @@
 """Drift and deploy verdicts: profiles of instances whose shares are known are sent, and what wick reports is compared with them. All
 samples are drawn with fixed seeds."""
 import json
+import re
 import subprocess
 import time
 import urllib.parse
@@ -258,6 +259,22 @@ def test_per_request(server):
     assert answer["verdict"] == "worse" and answer["normalised"] == "request", answer["sentence"]
     assert abs(answer["cost_change"] - 1) < 0.15 and answer["requests"][0] == 840 and answer["cost_p"] < 0.01
     assert "a request costs +" in answer["sentence"]
+
+
+def test_cost_that_may_be_noise(server):
+    """A request costs twice as much, but varies as much, too: that is not "same", whatever the shares say."""
+    start = minute_ago(60)
+    for version, values, at in (("1", (1, 9), 0), ("2", (1, 20), 15)):
+        r = Request("noisy", version, "host-1")
+        for k in range(15):
+            of = {"main;tax": 0.7, "main;sum": 0.3}
+            r.profile("cpu", "nanoseconds", start + (at + k) * MINUTE, [(s.split(";"), int(v * values[k % 2] * 1e9)) for s, v in of.items()], MINUTE)
+        assert server.send(r.done())[0] == 200
+        requests(server, "noisy", start + at * MINUTE, 15, {"GET /": 60}, version)
+    answer = query(server, "verdict", "noisy")
+    assert answer["normalised"] == "request" and answer["cost_change"] > 0.5 and answer["cost_p"] > 0.01, answer
+    assert answer["verdict"] == "not enough data", answer["sentence"]
+    assert re.search(r"a request costs \+\d+\.\d %, confidence \d+ %", answer["sentence"]), answer["sentence"]
 
 
 def test_traffic_mix(server):
