@@ -120,6 +120,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
                              .n_words = n_words,
                              .end = end,
                              .labels = p ? a->labels : (struct str){0},
+                             .weigh = a->bpf != NULL, /* without BPF there are no samples in the kernel */
                              .period_ns = NS_PER_S / a->hz};
 
     a->samples += e->weight;
@@ -205,11 +206,11 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
 /* True if the process itself sends profiles of this sample's type. */
 static bool is_own(struct agent *a, struct process *p, const struct agent_event *e)
 {
-    if (!p)
-        return false;
     own_profiles_check(p, a->now_ns);
     if (!a->options.leave_own || !own_profiles_cover(&p->own, e->kind, e->time_ns))
         return false;
+    if (e->kind == AGENT_EVENT_CPU)
+        process_cpu_skip(p);
     a->left_out += e->kind == AGENT_EVENT_WAIT ? 0 : e->weight;
     return true;
 }
@@ -253,7 +254,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     memcpy(a->words, e->words, n * sizeof a->words[0]);
     if (p)
         begin_sample(a, p, e);
-    if (!sample_filter_wants(&a->filter, p, e) || is_own(a, p, e))
+    if (!sample_filter_wants(&a->filter, p, e) || (p && is_own(a, p, e)))
         return;
     if (p) {
         see_process(a, p, e);
@@ -597,15 +598,13 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     struct agent_counts c;
     struct tally_scope scope;
     int64_t end_ns;
-    int r;
+    int r = one_round(a, true, e);
 
-    r = one_round(a, true, e);
     *ret = NULL;
     if (r < 0)
         return r;
     end_ns = clock_mono(); /* not what it takes to find names */
-    if (a->until_ns)
-        end_ns = MIN(end_ns, (int64_t) a->until_ns);
+    end_ns = a->until_ns ? MIN(end_ns, (int64_t) a->until_ns) : end_ns;
     tally_update(a->tally, a->now_ns);
     tally_name(a->tally, a->now_ns);
     if (a->lines && a->options.wait_for_lines)
@@ -641,6 +640,7 @@ int agent_add_pid(struct agent *a, pid_t pid)
 void agent_until(struct agent *a, int64_t time_ns)
 {
     a->until_ns = (uint64_t) time_ns;
+    tally_until(a->tally, time_ns);
 }
 
 bool agent_next_file(struct agent *a, char ret[PATH_MAX])

@@ -142,6 +142,7 @@ static bool add_late_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint
         return false;
     p->ppid = ppid;
     p->start_ns = time_ns;
+    p->cpu.from_start = !p->samples;
     return true;
 }
 
@@ -156,6 +157,7 @@ void processes_fork(struct processes *s, uint32_t pid, uint32_t ppid, uint64_t t
         return;
     p->ppid = ppid;
     p->start_ns = time_ns;
+    p->cpu.from_start = true;
     if (!parent)
         return;
     memcpy(p->comm, parent->comm, sizeof p->comm);
@@ -173,6 +175,7 @@ void processes_exec(struct processes *s, uint32_t pid, const char *comm, uint64_
         return;
     p->ppid = old ? old->ppid : 0;
     p->start_ns = old ? old->start_ns : 0;
+    p->cpu.from_start = old && old->cpu.from_start; /* until its first sample */
     if (old && s->on_exec)
         s->on_exec(s->on_exec_arg, old);
     snprintf(p->comm, sizeof p->comm, "%.15s", comm);

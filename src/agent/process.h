@@ -17,6 +17,7 @@
 #include "agent/foreign.h"
 #include "agent/object.h"
 #include "agent/own_profiles.h"
+#include "agent/process_cpu.h"
 #include "agent/process_seen.h"
 #include "base/err.h"
 #include "base/str.h"
@@ -57,6 +58,7 @@ struct process {
     bool stale;             /* mappings changed since it was loaded */
     bool exited;
     uint64_t last_sample_ns, samples;
+    struct process_cpu cpu;    /* its CPU time, as the kernel counts it */
     struct process_seen *seen; /* its command line and environment; NULL: no copy of its stack had them */
     uint64_t groups;           /* agent_task.groups; 0: not known */
     uint32_t uid;

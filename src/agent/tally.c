@@ -56,6 +56,11 @@ void tally_begin(struct tally *t, int64_t time_ns)
     t->begin_mono_ns = (uint64_t) time_ns;
 }
 
+void tally_until(struct tally *t, int64_t time_ns)
+{
+    t->until_ns = (uint64_t) time_ns;
+}
+
 void tally_free(struct tally *t)
 {
     if (!t)
@@ -129,6 +134,8 @@ void tally_forget(struct tally *t, struct process *p)
         x->own = p->own;
         x->foreign = p->foreign;
         x->exe = p->exe ? object_ref(p->exe) : NULL;
+        x->used_ns += process_cpu_stop(p);
+        x->balance_ns = p->cpu.balance_ns;
         x->process = NULL;
     }
 }
@@ -138,6 +145,8 @@ void tally_update(struct tally *t, uint64_t now_ns)
     for (size_t i = 0; i < t->n_processes; i++) {
         struct process *p = t->processes[i].process;
 
+        if (p)
+            t->processes[i].used_ns += process_cpu_settle(p, t->until_ns);
         if (p && t->options.leave_own)
             own_profiles_check_last(p, now_ns);
         if (p)
@@ -436,6 +445,13 @@ static void span_of_labels(struct tally_row *row)
         memset(row->trace_id, 0, sizeof row->trace_id);
 }
 
+static void count_cpu(struct tally *t, struct tally_process *x, const struct tally_sample *s, int64_t value)
+{
+    x->plain_ns += value;
+    x->step_ns = MAX(x->step_ns, value);
+    x->used_ns += s->weigh && x->process ? process_cpu_add(x->process, s->event->time_ns, value, t->until_ns) : value;
+}
+
 int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
 {
     const struct agent_event *e = s->event;
@@ -475,6 +491,8 @@ int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
         return r;
     t->rows[row].count += e->weight;
     t->rows[row].value += value;
+    if (cpu)
+        count_cpu(t, &t->processes[process], s, value);
     t->counts.whole += s->end == AGENT_END_ROOT || s->end == AGENT_END_NONE;
     t->counts.cut += s->end != AGENT_END_ROOT && s->end != AGENT_END_NONE;
     return 0;

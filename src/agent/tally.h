@@ -33,6 +33,7 @@ struct tally_sample {
     uint32_t n_kernel, n_words;
     enum agent_end end;
     int64_t period_ns; /* of the clock, for on-CPU samples */
+    bool weigh;        /* CPU samples are weighed (process_cpu.h) */
     struct str labels; /* AGENT_LABEL_WORDS words each (lang_abi.h) */
 };
 
@@ -52,8 +53,10 @@ struct tally_scope { /* scope attributes of every batch, about the agent itself 
 
 /* Samples are taken from this time of the monotonic clock on. */
 void tally_begin(struct tally *t, int64_t time_ns);
-/* Before the batch is made: checks what the processes with samples send themselves (own_profiles.h), and updates their
- * identities. */
+/* CPU time after this time of the monotonic clock does not count. */
+void tally_until(struct tally *t, int64_t time_ns);
+/* Before the batch is made: reads the CPU clocks of the processes with samples, checks what they send
+ * themselves (own_profiles.h), and updates their identities. */
 void tally_update(struct tally *t, uint64_t now_ns);
 /* Looks up the names of all frames so far. */
 void tally_name(struct tally *t, uint64_t now_ns);

@@ -5,6 +5,7 @@
  * `ranges` they are addresses in ranges that object_place.h chooses, and the program is the first mapping.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,10 +361,17 @@ static bool is_row_wanted(struct batch_maker *m, const struct tally_row *row)
     return own < n;
 }
 
+static int64_t weighed(const struct batch_maker *m, const struct tally_row *row, int64_t value)
+{
+    double weight = m->t->processes[row->process].weight;
+
+    return row->kind == AGENT_EVENT_CPU && weight != 1 ? MAX(llround((double) value * weight), 1) : value;
+}
+
 static void put_row(struct batch_maker *m, const struct tally_row *row)
 {
     const struct tally *t = m->t;
-    int64_t both[2] = {row->count, row->value};
+    int64_t both[2] = {row->count, weighed(m, row, row->value)};
     uint32_t n = 0;
     int64_t *values;
     uint64_t *times;
@@ -386,7 +394,7 @@ static void put_row(struct batch_maker *m, const struct tally_row *row)
 
         if (is_own(m, row, t->times[i - 1].mono_ns))
             continue;
-        values[n] = t->times[i - 1].value;
+        values[n] = weighed(m, row, t->times[i - 1].value);
         times[n++] = (uint64_t) (wall - wall % NS_PER_MS); /* finer times would cost bytes */
     }
     builder_sample(m->b, &(struct builder_sample){.stack = stack_of(m, row->stack),
@@ -496,6 +504,19 @@ static int by_profile(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* The CPU samples of a process add up to the time that it used. */
+static void weigh_processes(struct tally *t)
+{
+    for (size_t i = 0; i < t->n_processes; i++) {
+        struct tally_process *x = &t->processes[i];
+        int64_t *balance = x->process ? &x->process->cpu.balance_ns : &x->balance_ns;
+
+        x->weight = 1;
+        if (x->plain_ns > 0)
+            x->weight = (double) process_cpu_weigh(balance, x->plain_ns, x->step_ns, x->used_ns) / (double) x->plain_ns;
+    }
+}
+
 static void put_rows(struct batch_maker *m)
 {
     const struct tally *t = m->t;
@@ -539,6 +560,7 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
     if (!m.locations || !m.stacks || !m.order) {
         r = -ENOMEM;
     } else {
+        weigh_processes(t);
         r = put_locations(&m);
         if (r == 0) {
             put_rows(&m);

@@ -33,6 +33,10 @@ struct tally_process {
     enum foreign foreign;      /* taken over when it went */
     struct object *exe;        /* its program; a reference; NULL: not known */
     bool kernel;               /* all kernel threads */
+    int64_t plain_ns, step_ns; /* its CPU samples at a period each; the largest of them */
+    int64_t used_ns;           /* what they stand for (process_cpu.h) */
+    int64_t balance_ns;        /* taken over when it went */
+    double weight;             /* of its CPU samples, when the batch is made */
     char comm[16];
 };
 
@@ -69,6 +73,7 @@ struct tally {
     struct map by_frame, by_stack, by_process, by_row;
     struct arena arena;
     uint64_t begin_mono_ns;
+    uint64_t until_ns; /* CPU time after that does not count; 0: all does */
     struct tally_counts counts;
 };
 
