@@ -63,6 +63,11 @@ static bool read_again(struct perf_map *m, const struct process *p)
     return true;
 }
 
+void perf_map_expire(struct perf_map *m)
+{
+    m->read_ns = INT64_MIN / 2;
+}
+
 size_t perf_map_count(const struct perf_map *m)
 {
     return m->names.n;

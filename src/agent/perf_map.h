@@ -15,6 +15,8 @@ struct process;
 /* -ENOENT when the process has none. */
 int perf_map_new(const struct process *p, struct perf_map **ret, struct err *e);
 void perf_map_free(struct perf_map *m);
+/* The next name that is not found has the file read again, however recently it was read. */
+void perf_map_expire(struct perf_map *m);
 /* How many names it has. */
 size_t perf_map_count(const struct perf_map *m);
 /* Finds the name of the code at the address; it is valid until the next call. False when there is none. */

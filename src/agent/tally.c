@@ -279,7 +279,9 @@ static int user_frame(struct tally *t, struct process *p, uint64_t word)
         return mark(t, text);
     }
     i = intern_frame(t, p, &(struct tally_frame){.kind = FRAME_JIT, .address = at, .owner = p->number});
-    return i < 0 || t->frames[i].function.n || p->java_asks ? i : unnamed_jit(t, p);
+    if (i < 0 || t->frames[i].function.n || p->java_asks || (p->perf_map && perf_map_count(p->perf_map)))
+        return i; /* its name may come later */
+    return unnamed_jit(t, p);
 }
 
 /* Java code has its name only after the program was asked for it. */
@@ -295,6 +297,31 @@ static void name_late(struct tally *t, struct process *p)
 
         if (f->kind == FRAME_JIT && f->owner == p->number && !f->function.n)
             name_jit(t, p, f);
+    }
+}
+
+/* Code may run before its name is in the perf map: what has none yet is looked up again before a batch is made. */
+void tally_name_jit(struct tally *t)
+{
+    struct process *last = NULL;
+
+    for (size_t i = 0; i < t->n_frames; i++) {
+        struct tally_frame *f = &t->frames[i];
+        struct map_pos at;
+        struct process *p;
+
+        if (f->kind != FRAME_JIT || f->function.n)
+            continue;
+        at = map_find(&t->by_process, hash64_u64(f->owner));
+        while (at.index != MAP_NONE && t->processes[at.index].number != f->owner)
+            at = map_next(&t->by_process, at);
+        p = at.index != MAP_NONE ? t->processes[at.index].process : NULL;
+        if (!p || !p->perf_map)
+            continue;
+        if (p != last)
+            perf_map_expire(p->perf_map);
+        last = p;
+        name_jit(t, p, f);
     }
 }
 

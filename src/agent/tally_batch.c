@@ -46,6 +46,7 @@ void tally_name(struct tally *t, uint64_t now_ns)
 {
     if (t->options.no_names)
         return;
+    tally_name_jit(t);
     for (size_t i = 0; i < t->n_frames; i++)
         if (t->frames[i].kind == FRAME_OBJECT) {
             object_names_resolve(t->frames[i].object); /* names all frames of an object at its first one */

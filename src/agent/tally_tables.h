@@ -79,6 +79,8 @@ struct tally {
 
 /* Label i of a row, truncated as it was received; false when there are no more. */
 bool tally_label(struct str labels, uint32_t i, struct str *ret_key, struct str *ret_value);
+/* Looks up the names of JIT code that had none when it was sampled (tally.c). */
+void tally_name_jit(struct tally *t);
 /* Empties it, keeping its memory (tally.c). */
 void tally_clear(struct tally *t);
 

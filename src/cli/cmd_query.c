@@ -119,7 +119,7 @@ static int query_ask(const struct question *what, struct query_options *o, struc
         r = verdict_html(&o->target, buf_str(&json), o->html, e);
     if (r < 0 || rows)
         return r;
-    query_nearest(&o->target, what, query_param, o, &why);
+    query_nearest(&o->target, what, query_param, o, buf_str(&json), &why);
     printable_put(&safe, buf_str(&why), false);
     fprintf(stderr, "wick query: %.*s\n", STR_FMT(buf_str(&safe)));
     return 1;

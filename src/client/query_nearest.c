@@ -225,8 +225,25 @@ static const char *missing_of(const struct question *what)
     return "data";
 }
 
+/* Whether it is only the baseline of a drift that has no data. */
+static bool is_only_baseline(struct asking *a, struct str answer)
+{
+    struct str key, empty = {0};
+    struct json j;
+
+    json_init(&j, answer, &a->arena);
+    json_begin_object(&j);
+    while (json_next_key(&j, &key)) {
+        if (str_is(key, "empty"))
+            empty = json_str(&j);
+        else
+            json_skip(&j);
+    }
+    return str_is(empty, "baseline");
+}
+
 void query_nearest(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
-                   struct buf *out)
+                   struct str answer, struct buf *out)
 {
     struct asking a = {.target = t, .param = param, .ctx = ctx, .answer = BUF_INIT};
     struct str query = param(ctx, "query"), function = param(ctx, "function"), label = param(ctx, "label");
@@ -241,7 +258,12 @@ void query_nearest(const struct ask_target *t, const struct question *what, ask_
         buf_printf(out, " for %.*s", STR_FMT(query.n ? query : STR("cpu")));
     if (function.n)
         buf_printf(out, " with function '%.*s'", STR_FMT(function));
-    if (selector_parse(query, &a.arena, &s, &e) == 0)
+    if (strcmp(what->name, "drift") == 0 && is_only_baseline(&a, answer))
+        buf_puts(
+            out,
+            " in the baseline, which is as much time before the range unless --baseline-from and --baseline-to say "
+            "otherwise; the range itself has data");
+    else if (selector_parse(query, &a.arena, &s, &e) == 0)
         explain(&a, &s, out);
     selector_done(&s);
     arena_done(&a.arena);

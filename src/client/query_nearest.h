@@ -6,8 +6,8 @@
 #include "client/ask.h"
 
 /* Appends one sentence without a full stop, as in: no data for cpu{service.name="chekout"}; nearest service: checkout.
- * param and ctx are those of the question that had no answer. */
+ * param and ctx are those of the question that had no answer; answer is its JSON. */
 void query_nearest(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
-                   struct buf *out);
+                   struct str answer, struct buf *out);
 
 #endif

@@ -155,11 +155,13 @@ int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = query_drift(c->store, q, &ask, &d, &c->notes, e);
     if (r == -ENODATA) /* nothing to compare: an answer without rows, as for other questions */
-        d = (struct drift_answer){.minimum_detectable_points = 100};
+        d.minimum_detectable_points = 100;
     else if (r < 0)
         return r;
     buf_putc(out, '{');
     put_drift(out, &first, &d);
+    if (d.empty)
+        json_put_key_str(out, &first, "empty", str_from(d.empty));
     buf_putc(out, '}');
     drift_answer_done(&d);
     return 0;

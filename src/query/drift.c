@@ -557,6 +557,8 @@ int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, s
     q->q.notes = before;
     if (r < 0)
         drift_answer_done(ret);
+    if (r == -ENODATA)
+        ret->empty = x.cubes[0].n_cells ? "range" : x.cubes[1].n_cells ? "baseline" : "both";
     return r;
 }
 

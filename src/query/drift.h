@@ -52,10 +52,11 @@ struct drift_answer {
     double cost_change;    /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
     bool cost_known;       /* else cost_change is 0 */
     struct str type, unit;
+    const char *empty; /* "baseline", "range" or "both": has no data; NULL: each has some */
 };
 
-/* q must be compiled with a base: its column 0 is the baseline, column 1 is now. -ENODATA with an error message if one
- * of them has no data. Too little data to test is not an error: then nothing is significant and
+/* q must be compiled with a base: its column 0 is the baseline, column 1 is now. -ENODATA with an error message, and
+ * ret->empty, if one of them has no data. Too little data to test is not an error: then nothing is significant and
  * minimum_detectable_points is 100. */
 int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, struct drift_answer *ret,
                 struct store_notes *notes, struct err *e);

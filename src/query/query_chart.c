@@ -430,7 +430,54 @@ static uint32_t reversed(uint32_t i, uint32_t n)
     return r;
 }
 
-static int collect(struct charting *x, struct store *s, const struct query *q, struct err *e)
+/* Where in a long range there is data. */
+struct chart_data {
+    int64_t from, step;
+    int64_t first[CHART_SLICES]; /* of a column: when its first profile begins; INT64_MAX: there is none */
+};
+
+static int note_profile(void *ctx, const struct store_profile *p)
+{
+    struct chart_data *d = ctx;
+    int64_t end = d->from + CHART_SLICES * d->step, from = MAX(p->time_ns, d->from);
+    int64_t to = MIN(wrap_add(p->time_ns, MAX(p->duration_ns, 1)), end);
+
+    for (int64_t i = (from - d->from) / d->step; i < CHART_SLICES && d->from + i * d->step < to; i++)
+        d->first[i] = MIN(d->first[i], MAX(from, d->from + i * d->step));
+    return 0;
+}
+
+/* Returns the number of columns with data, or a negative errno. */
+static int find_data(struct chart_data *d, struct store *s, const struct query *q, struct err *e)
+{
+    const char *const both[] = {"cpu", "off_cpu"};
+    struct selector selector = *q->q.columns[q->is_diff].selector;
+    bool timed = str_is(selector.type, "cpu") || str_is(selector.type, "off_cpu");
+    struct store_query sq = q->q;
+    struct store_notes notes = {0};
+    int r = 0, n = 0;
+
+    for (int i = 0; i < CHART_SLICES; i++)
+        d->first[i] = INT64_MAX;
+    sq.columns[0] = q->q.columns[q->is_diff];
+    sq.columns[0].selector = &selector;
+    sq.columns[0].spans = NULL;
+    sq.columns[0].taken_to = 0;
+    sq.columns[0].from = wrap_sub(d->from, QUERY_TAKEN_BEFORE);
+    sq.n_columns = 1;
+    sq.notes = &notes;
+    sq.times_only = true;
+    for (int i = 0; r == 0 && i < 1 + timed; i++) {
+        selector.type = timed ? str_from(both[i]) : selector.type;
+        r = s->ops->profiles(s, &sq, note_profile, d, e);
+    }
+    for (int i = 0; i < CHART_SLICES; i++)
+        n += d->first[i] != INT64_MAX;
+    return r < 0 ? r : n;
+}
+
+static int collect(struct charting *x, const struct chart_data *d, struct store *s, const struct query *q,
+                   struct err *e)
 {
     struct query_chart *c = x->out;
     int64_t begin = clock_mono(), to = x->to;
@@ -442,10 +489,11 @@ static int collect(struct charting *x, struct store *s, const struct query *q, s
     }
     for (uint32_t i = 0; r == 0 && i < c->n_columns && (i < 2 || clock_mono() - begin < CHART_PATIENCE_NS); i++) {
         x->column = reversed(i, c->n_columns);
-        x->from = c->from + (int64_t) x->column * c->step;
-        x->to = MIN(x->from + CHART_SLICE_NS, to);
-        r = collect_part(x, s, q, e);
+        x->from = d->first[x->column];
+        x->to = MIN(wrap_add(x->from, CHART_SLICE_NS), MIN(c->from + (x->column + 1) * c->step, to));
         c->n_read++;
+        if (x->from < x->to)
+            r = collect_part(x, s, q, e);
     }
     return r;
 }
@@ -454,20 +502,27 @@ int query_chart(struct store *s, const struct query *q, struct query_chart *ret,
 {
     const struct store_column *col = &q->q.columns[q->is_diff];
     struct charting x = {.out = ret};
-    int r;
+    struct chart_data data = {0};
+    int r = 0;
 
     x.from = col->taken_to ? col->taken_from : col->from;
     x.to = col->taken_to ? col->taken_to : col->to;
     arena_init(&ret->arena, 0);
     ret->from = x.from;
-    ret->sliced = x.to - x.from > CHART_WHOLE_NS;
+    if (x.to - x.from > CHART_WHOLE_NS) {
+        data.from = x.from;
+        data.step = (x.to - x.from + CHART_SLICES - 1) / CHART_SLICES;
+        r = find_data(&data, s, q, e);
+        ret->sliced = r * data.step > CHART_WHOLE_NS;
+    }
     ret->n_columns =
         ret->sliced ? CHART_SLICES : MIN(ret->n_columns ? ret->n_columns : CHART_COLUMNS, CHART_COLUMNS_MAX);
     ret->n_threads = MIN(ret->n_threads ? ret->n_threads : CHART_THREADS, CHART_THREADS_MAX);
     ret->step = MAX((x.to - x.from + ret->n_columns - 1) / ret->n_columns, 1);
-    r = tree_new(1, q->q.memory_limit, &ret->tree);
+    if (r >= 0)
+        r = tree_new(1, q->q.memory_limit, &ret->tree);
     if (r == 0)
-        r = collect(&x, s, q, e);
+        r = collect(&x, &data, s, q, e);
     if (r == 0)
         r = choose_threads(&x);
     if (r == 0)

@@ -4,8 +4,9 @@
  * a cell of a thread and a column shows the stack that was sampled for the longest part of it. CPU time ends at the time of
  * its sample; waiting (off-CPU) begins there.
  *
- * Reading whole profiles of a long range would take long. Over CHART_WHOLE_NS, a short time at the beginning of each column is
- * read instead, the columns in an order that covers the range evenly, until CHART_PATIENCE_NS have passed.
+ * Reading whole profiles of a long range would take long. If there is data for more than CHART_WHOLE_NS, only a short time of
+ * each column is read, from its first profile on, the columns in an order that covers the range evenly, until CHART_PATIENCE_NS
+ * have passed.
  */
 #ifndef QUERY_QUERY_CHART_H
 #define QUERY_QUERY_CHART_H

@@ -106,6 +106,8 @@ def test_values(server):
     (["spans", "cpu"], "no samples with spans for cpu"),
     (["leaks", "heap"], "no growing memory for heap; types: "),
     (["symbols"], "no binaries for cpu"),
+    (["drift", "cpu"], "no data for cpu in the baseline, which is as much time before the range unless"),
+    (["drift", 'cpu{service.name="chekout"}'], 'no data for cpu{service.name="chekout"}; nearest service: checkout'),
 ])
 def test_no_data(server, words, message):
     for extra in ([], ["--json"]):

@@ -2,16 +2,18 @@
 """wick record and languages: whole chains of CPython (every version that is here) and of Go, from outside."""
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
 
 import pythons
-from agent_tools import GO_CHAIN, may_sample, needs_bpf, resources
+from agent_tools import GO_CHAIN, build, may_sample, needs_bpf, resources
 from wick_tools import WICK
 
 PYTHONS = pythons.found()
@@ -252,6 +254,27 @@ def test_node_perf_map(tmp_path):
     hints = [f for s, v in got for f in s if "--perf-basic-prof" in f]
     assert hints and len(set(hints)) == 1
     assert not any("hotLeaf" in f for s, v in got for f in s)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="has x86 code")
+def test_names_that_a_perf_map_has_late(tmp_path):
+    """Code is sampled before its name is in the map, and gets it all the same."""
+    exe = build(tmp_path, "late_perf_map.c", "late_perf_map", "-pthread")
+    p = subprocess.Popen(["sh", "-c", f'exec {exe} /tmp/perf-$$.map'], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert p.stdout.readline() == "ready\n"
+        out = tmp_path / "late.folded"
+        with subprocess.Popen([WICK, "record", "-q", "-F", "99", "-d", "1.5s", "-o", out, "-p", str(p.pid)]) as recording:
+            time.sleep(1)  # the map was read at the first sample: it is not read again for 2 s
+            p.stdin.write("\n")
+            p.stdin.flush()
+            assert recording.wait(60) == 0
+        text = out.read_text()
+        assert "late_name" in text and "does not name" not in text, text
+    finally:
+        p.kill()
+        p.wait()
+        os.unlink(f"/tmp/perf-{p.pid}.map")
 
 
 def test_identity_from_outside(tmp_path):

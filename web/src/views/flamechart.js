@@ -171,7 +171,7 @@ function Lanes({d, p, q, whole, shown, loading}) {
     return html`<div class="bar"><span class="num">${duration(Number(shown[1] - shown[0]))} from ${clock(Number(shown[0] / 1000000n))}</span>
             <button aria-label="zoom in" onClick=${() => scale(1n, 4n)}>+</button><button aria-label="zoom out" onClick=${() => scale(4n, 1n)}>−</button>
             <button aria-label="earlier" onClick=${() => move(-2)} disabled=${!zoomed}>←</button><button aria-label="later" onClick=${() => move(2)} disabled=${!zoomed}>→</button>${zoomed && html`<button onClick=${() => zoom(null)}>Whole range</button>`}
-            <span class="muted">${d.count > d.threads.length ? `the ${d.threads.length} busiest of ${d.count} threads` : d.count === 1 ? "1 thread" : `${d.count} threads`}${d.sliced ? ` · ${d.read} of ${d.columns} columns, the first 2 s of each: zoom in for all samples` : ""}${loading ? " · loading…" : ""}</span>
+            <span class="muted">${d.count > d.threads.length ? `the ${d.threads.length} busiest of ${d.count} threads` : d.count === 1 ? "1 thread" : `${d.count} threads`}${d.sliced ? ` · ${d.read} of ${d.columns} columns, 2 s of each: zoom in for all samples` : ""}${loading ? " · loading…" : ""}</span>
             <span class="grow"></span><span class="legend"><i class="dot run"></i>running <i class="dot wait"></i>waiting (off-CPU)</span>
             ${zoomed && html`<a class="button" href=${href("explore", {query: q.query, from: p.from, to: p.to, cell: `${shown[0]}-${shown[1]}`})} title="The flame graph of exactly this time">Flame graph of this time</a>`}</div>
         <div class="lanes" ref=${box} tabindex="0" role="region" aria-label="flame chart" onKeyDown=${keys}
