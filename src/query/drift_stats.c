@@ -20,6 +20,8 @@
 /* The variance between a few instances is hardly known: that of all functions, in proportion to their shares, counts as
  * this many degrees of freedom. */
 #define PRIOR_FREEDOM 6
+/* A quantile of t that is larger is not looked for. */
+#define QUANTILE_MAX 1048576.0
 enum { BLOCKS_MIN = 5, WINDOWS_MIN = 2, FREEDOM_MIN = 4 };
 
 /* --- Student's t --- */
@@ -73,21 +75,40 @@ double drift_t_p(double t, double freedom)
     return beta_inc(freedom / 2, 0.5, freedom / (freedom + t * t));
 }
 
+/* The quantile of the normal distribution: two-sided, and good to three digits (Abramowitz and Stegun 26.2.23). */
+static double normal_quantile(double p)
+{
+    double t = sqrt(-2 * log(p / 2));
+
+    return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+}
+
+/* Newton's method on the logarithm of p, which is nearly a parabola; a step that leaves the known bounds is replaced by
+ * half of them. */
 double drift_t_quantile(double p, double freedom)
 {
-    double low = 0, high = 1;
+    double scale = exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / sqrt(freedom * M_PI);
+    double low = 0, high = QUANTILE_MAX, t, z;
 
-    while (high < 1e6 && drift_t_p(high, freedom) > p)
-        high *= 2;
-    for (int i = 0; i < 60; i++) {
-        double mid = (low + high) / 2;
+    if (p >= 1 || drift_t_p(high, freedom) > p)
+        return p >= 1 ? 0 : high;
+    z = normal_quantile(p);
+    t = fmin(z + (z * z * z + z) / (4 * freedom), high / 2);
+    for (int i = 0; i < 100; i++) {
+        double at = drift_t_p(t, freedom), density = scale * pow(1 + t * t / freedom, -(freedom + 1) / 2), next;
 
-        if (drift_t_p(mid, freedom) > p)
-            low = mid;
+        if (at > p)
+            low = t;
         else
-            high = mid;
+            high = t;
+        next = t + log(at / p) * at / (2 * density);
+        if (!(next > low && next < high))
+            next = (low + high) / 2;
+        if (fabs(next - t) <= 1e-12 * t)
+            return next;
+        t = next;
     }
-    return high;
+    return t;
 }
 
 /* The mean of n numbers, and the variance of that mean. */

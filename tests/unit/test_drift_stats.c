@@ -27,6 +27,11 @@ static void test_student(void)
     near(drift_t_quantile(0.05, 10), 2.228139, 1e-5);
     near(drift_t_quantile(0.01, 4), 4.604095, 1e-5);
     near(drift_t_quantile(0.001, 120), 3.373454, 1e-5);
+    near(drift_t_quantile(0.5, 1), 1, 1e-9);
+    near(drift_t_quantile(1, 5), 0, 0);
+    for (double freedom = 1; freedom < 3000; freedom *= 1.7)
+        for (double p = 0.99; p > 1e-6; p *= 0.37)
+            near(drift_t_p(drift_t_quantile(p, freedom), freedom) / p, 1, 1e-9);
     eq_int(drift_t_p(INFINITY, 3) == 0, 1);
 }
 

@@ -119,6 +119,7 @@ int chunk_out_grow(struct chunk_out *out);
 struct chunk {
     unsigned char *raw[SECTIONS]; /* NULL: not loaded or empty */
     uint32_t size[SECTIONS];
+    bool is_shared; /* the sections belong to the segment's cache */
 };
 
 struct chunk_profiles {

@@ -71,7 +71,8 @@ int chunk_open(struct chunk *c, const void *bytes, size_t n, unsigned mask, stru
 void chunk_done(struct chunk *c)
 {
     for (int i = 0; i < SECTIONS; i++) {
-        mem_free(c->raw[i]);
+        if (!c->is_shared)
+            mem_free(c->raw[i]);
         c->raw[i] = NULL;
     }
 }

@@ -16,7 +16,7 @@ static int check_group(struct segment *s, const struct segment_group *g, void (*
         struct directory dir;
         struct err e = {0};
 
-        if (segment_directory(s, g, level, &a, &dir, &e) < 0) {
+        if (segment_read_directory(s, g, level, &a, &dir, &e) < 0) {
             fn(ctx, e.message);
             found++;
             continue;

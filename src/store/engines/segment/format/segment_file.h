@@ -67,7 +67,20 @@ struct dir_entry {
 };
 
 struct directory {
-    struct dir_entry *v;
+    const struct dir_entry *v;
+    uint32_t n;
+};
+
+/* What occurs in the profiles of a chunk, each once, in ascending order. */
+struct segment_attribute {
+    uint32_t series;
+    enum segment_attribute_kind { ATTRIBUTE_SERIES, ATTRIBUTE_HEADER, ATTRIBUTE_SET } kind;
+    uint32_t number; /* of a header or a set of attributes in the dictionary; 0 for the series itself */
+};
+
+struct segment_attributes {
+    int64_t first, last; /* start of the first and the last profile */
+    const struct segment_attribute *v;
     uint32_t n;
 };
 
@@ -195,15 +208,24 @@ void segment_release(struct segment *s); /* s may be NULL */
 DEFINE_CLEANUP(struct segment *, segment_release)
 int segment_footer(struct segment *s, const struct segment_footer **ret, struct err *e);
 int segment_blobs(struct segment *s, const struct blobs **ret, struct err *e);
-/* Returns the entries of one group and level, in the arena. */
+/* Reads the entries of one group and level into the arena. */
+int segment_read_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
+                           struct directory *ret, struct err *e);
+/* The same for queries: the entries are also kept for the next one, and are valid until the segment is released. */
 int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
                       struct directory *ret, struct err *e);
 /* Reads those sections of a chunk that are in the mask. */
 int segment_chunk(struct segment *s, uint64_t off, uint32_t len, unsigned mask, struct chunk *ret, struct err *e);
+/* Reads the totals of a chunk for a query: they are also kept for the next one, and are valid until the segment is
+ * released. head: bytes of the chunk up to their end. The caller calls chunk_done(). */
+int segment_totals(struct segment *s, uint64_t off, uint32_t head, struct chunk *ret, struct err *e);
 /* The profiles of a chunk, without rows, as an earlier query decoded them (segment_listed.c); counted: with n_rows. Sets
  * profs and n_profs, which must not be changed and are valid until the segment is released. */
 bool segment_listed_find(struct segment *s, uint64_t off, bool counted, struct chunk_profiles *ret);
 void segment_listed_keep(struct segment *s, uint64_t off, bool counted, const struct chunk_profiles *p);
+/* The attributes of a chunk as an earlier query found them, valid until the segment is released; NULL: not known. */
+const struct segment_attributes *segment_attributes_find(struct segment *s, uint64_t off);
+void segment_attributes_keep(struct segment *s, uint64_t off, const struct segment_attributes *p);
 void segment_listed_free(struct segment_listed *l);
 size_t segment_listed_bytes(const struct segment_listed *l);
 /* Reads its bytes as stored. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads segments; see segment_file.h. Footers, dictionaries and lists of profiles are cached; chunks and traces are not. A file is open
- * while it is in use, and stays open afterwards unless too many are. What N.cold does not have is read from the object
- * store (cold.h).
+ * Reads segments; see segment_file.h. Footers, dictionaries, directories and lists of profiles are cached; chunks and
+ * traces are not. A file is open while it is in use, and stays open afterwards unless too many are. What N.cold does
+ * not have is read from the object store (cold.h).
  */
 #include <assert.h>
 #include <errno.h>
@@ -549,10 +549,12 @@ int segment_parse_directory(const void *p, size_t size, const struct segment_gro
     return 0;
 }
 
-int segment_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
-                      struct directory *ret, struct err *e)
+int segment_read_directory(struct segment *s, const struct segment_group *g, int level, struct arena *a,
+                           struct directory *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf raw = BUF_INIT;
+    struct dir_entry *v;
+    uint32_t n;
     int rc;
 
     *ret = (struct directory){0};
@@ -560,7 +562,9 @@ int segment_directory(struct segment *s, const struct segment_group *g, int leve
         return 0;
     rc = segment_read_block(s, &g->dirs[level], "a directory is damaged", &raw, e);
     if (rc == 0)
-        rc = segment_parse_directory(raw.p, raw.n, g, a, &ret->v, &ret->n);
+        rc = segment_parse_directory(raw.p, raw.n, g, a, &v, &n);
+    if (rc == 0)
+        *ret = (struct directory){v, n};
     return rc == -EBADMSG ? segment_bad(s, "a directory is damaged", e) : rc;
 }
 

@@ -2,7 +2,7 @@
 /*
  * Lists labels and attributes of a selection, see store.h. Rows refer to sets of attributes and profiles to headers of a
  * dictionary, and each of them is reported once, however many rows have it. Without matchers on detail, only rows that
- * have attributes are decoded.
+ * have attributes are decoded, and what occurs in a chunk is kept with its segment for later queries.
  */
 #include <errno.h>
 
@@ -31,6 +31,7 @@ struct attributing {
     void *ctx;
     struct reported done[KINDS];
     struct buf text;
+    bool by_chunk; /* every row of a selected profile is selected */
 };
 
 /* Returns 1 when it was not reported before, else 0. */
@@ -73,20 +74,30 @@ static int report_series(struct attributing *x, const struct labels *l)
     return r;
 }
 
-static int report_profile(struct attributing *x, const struct scan_prof *p)
+static int report_header(struct attributing *x, const struct blobs *blobs, uint32_t header)
 {
     struct blob_header h;
-    int r = first_time(&x->done[KIND_SERIES], (uint64_t) (uintptr_t) p->symbols, p->p->series);
+    int r = first_time(&x->done[KIND_HEADER], blobs->serial, header);
 
-    if (r > 0)
-        r = report_series(x, &p->series->labels);
-    if (r < 0 || x->is_label)
-        return r;
-    r = first_time(&x->done[KIND_HEADER], p->blobs->serial, p->p->header);
-    if (r <= 0 || !blobs_read_header(p->blobs, p->p->header, &h))
+    if (r <= 0 || !blobs_read_header(blobs, header, &h))
         return r < 0 ? r : 0;
-    r = blobs_set_each(p->blobs, h.attrs, report, x);
-    return r < 0 ? r : blobs_resource_each(p->blobs, h.resource, report, x);
+    r = blobs_set_each(blobs, h.attrs, report, x);
+    return r < 0 ? r : blobs_resource_each(blobs, h.resource, report, x);
+}
+
+static int report_set(struct attributing *x, const struct blobs *blobs, uint32_t set)
+{
+    int r = first_time(&x->done[KIND_SET], blobs->serial, set);
+
+    return r > 0 ? blobs_set_each(blobs, set, report, x) : r;
+}
+
+static int report_series_once(struct attributing *x, const struct symbols *symbols, uint32_t number,
+                              const struct sym_series *series)
+{
+    int r = first_time(&x->done[KIND_SERIES], (uint64_t) (uintptr_t) symbols, number);
+
+    return r > 0 ? report_series(x, &series->labels) : r;
 }
 
 static int add_prof(void *ctx, const struct scan_prof *p)
@@ -104,11 +115,52 @@ static int add_prof(void *ctx, const struct scan_prof *p)
         any = true;
         if (x->is_label)
             break;
-        r = set ? first_time(&x->done[KIND_SET], p->blobs->serial, set) : 0;
-        if (r > 0)
-            r = blobs_set_each(p->blobs, set, report, x);
+        r = set ? report_set(x, p->blobs, set) : 0;
     }
-    return r < 0 || !any ? r : report_profile(x, p);
+    if (r == 0 && any)
+        r = report_series_once(x, p->symbols, p->p->series, p->series);
+    return r == 0 && any && !x->is_label ? report_header(x, p->blobs, p->p->header) : r;
+}
+
+static int report_listed(struct attributing *x, const struct scan_symbols *sym, const struct blobs *blobs,
+                         const struct segment_attribute *a)
+{
+    switch (a->kind) {
+    case ATTRIBUTE_SERIES:
+        return report_series_once(x, sym->symbols, a->series, sym_series(sym->symbols, a->series));
+    case ATTRIBUTE_HEADER:
+        return x->is_label ? 0 : report_header(x, blobs, a->number);
+    case ATTRIBUTE_SET:
+        return x->is_label ? 0 : report_set(x, blobs, a->number);
+    }
+    return 0;
+}
+
+/* Reports what is listed of the chunk if all of its profiles are in the time range; otherwise scans them. */
+static int add_chunk(void *ctx, const struct scan_symbols *sym, const struct scan_part *part)
+{
+    struct attributing *x = ctx;
+    const struct store_column *c = &x->scan.q->columns[0];
+    struct segment_attributes list = {0};
+    const struct blobs *blobs;
+    struct arena a;
+    int r;
+
+    if (!x->by_chunk)
+        return scan_chunk(&x->scan, sym, part, add_prof, x);
+    r = segment_blobs(part->segment, &blobs, x->scan.e);
+    if (r < 0)
+        return scan_damage(&x->scan, r, err_message(x->scan.e, r));
+    arena_init(&a, 0);
+    r = scan_attributes(&x->scan, part, &a, &list);
+    if (r == 0 && list.n && (list.first < c->from || list.last >= c->to))
+        r = scan_chunk(&x->scan, sym, part, add_prof, x);
+    else
+        for (uint32_t i = 0; r == 0 && i < list.n; i++)
+            if (list.v[i].series < sym->n_series && sym->bits[list.v[i].series])
+                r = report_listed(x, sym, blobs, &list.v[i]);
+    arena_done(&a);
+    return r;
 }
 
 int engine_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
@@ -121,8 +173,11 @@ int engine_attributes(struct store *s, const struct store_query *q, struct str n
 
     x.is_label = name.n && scan_all_have(&x.scan, name);
     x.scan.rich_only = !x.scan.match[0].n_detail;
+    x.by_chunk = !x.scan.needs_detail[0] && !x.scan.n_tombstones;
     if (r == 0 && x.scan.tenant)
-        r = scan_profs(&x.scan, true, add_prof, &x);
+        r = scan_memtables(&x.scan, add_prof, &x);
+    if (r == 0 && x.scan.tenant)
+        r = scan_chunks(&x.scan, add_chunk, &x);
     for (int i = 0; i < KINDS; i++) {
         mem_free(x.done[i].v);
         map_done(&x.done[i].map);

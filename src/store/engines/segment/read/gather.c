@@ -173,7 +173,7 @@ static int add_window(struct gather *x, struct segment *s, int level, const stru
         if (d[i].off != off) {
             chunk_done(&c);
             off = d[i].off;
-            r = segment_chunk(s, d[i].off, d[i].head, 1u << SEC_TOTALS, &c, x->scan.e);
+            r = segment_totals(s, d[i].off, d[i].head, &c, x->scan.e);
         }
         if (r == 0) {
             r = add_totals(x, s, &d[i], &c, column);

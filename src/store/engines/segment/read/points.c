@@ -325,7 +325,7 @@ static int add_function(struct pointing *x, const struct scan_symbols *sym, stru
 {
     const struct store_column *c = &x->scan.q->columns[0];
     struct chunk chunk;
-    int r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &chunk, x->scan.e);
+    int r = segment_totals(s, d->off, d->head, &chunk, x->scan.e);
 
     if (r < 0)
         return scan_damage(&x->scan, r, err_message(x->scan.e, r));

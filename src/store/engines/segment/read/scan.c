@@ -324,6 +324,75 @@ int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan
     return r;
 }
 
+/* --- attributes of a chunk --- */
+
+static int compare_attributes(const void *a, const void *b)
+{
+    const struct segment_attribute *x = a, *y = b;
+
+    if (x->series != y->series)
+        return x->series < y->series ? -1 : 1;
+    return x->kind != y->kind ? (x->kind < y->kind ? -1 : 1) : (x->number > y->number) - (x->number < y->number);
+}
+
+/* Lists what occurs in the profiles, in the arena. */
+static int list_attributes(const struct chunk_profiles *p, struct arena *a, struct segment_attributes *ret)
+{
+    struct segment_attribute *v;
+    size_t most = 0, n = 0;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < p->n_profs; i++)
+        most += 2 + (size_t) p->profs[i].n_rows;
+    v = arena_alloc(a, (most + 1) * sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    *ret = (struct segment_attributes){.first = INT64_MAX, .last = INT64_MIN, .v = v};
+    for (uint32_t i = 0; i < p->n_profs; i++) {
+        const struct stored_profile *x = &p->profs[i];
+
+        ret->first = MIN(ret->first, x->time_ns);
+        ret->last = MAX(ret->last, x->time_ns);
+        v[n++] = (struct segment_attribute){x->series, ATTRIBUTE_SERIES, 0};
+        v[n++] = (struct segment_attribute){x->series, ATTRIBUTE_HEADER, x->header};
+        for (uint32_t k = 0; k < x->n_rows; k++) {
+            uint32_t set = x->rows[k].extra ? x->extras[x->rows[k].extra - 1].attrs : 0;
+
+            if (set && !(v[n - 1].kind == ATTRIBUTE_SET && v[n - 1].number == set)) /* often the one before */
+                v[n++] = (struct segment_attribute){x->series, ATTRIBUTE_SET, set};
+        }
+    }
+    if (n)
+        qsort(v, n, sizeof *v, compare_attributes);
+    for (size_t i = 0; i < n; i++)
+        if (!i || compare_attributes(&v[i], &v[kept - 1]) != 0)
+            v[kept++] = v[i];
+    ret->n = kept;
+    return 0;
+}
+
+int scan_attributes(struct scan *s, const struct scan_part *part, struct arena *a, struct segment_attributes *ret)
+{
+    const struct segment_attributes *known = segment_attributes_find(part->segment, part->off);
+    struct opened_chunk x = {0};
+    int r;
+
+    if (known) {
+        *ret = *known;
+        return 0;
+    }
+    *ret = (struct segment_attributes){0};
+    arena_init(&x.a, 0);
+    r = decode_chunk(s, part, &x);
+    if (r == 0 && x.p.n_profs)
+        r = list_attributes(&x.p, a, ret);
+    if (r == 0 && x.p.n_profs)
+        segment_attributes_keep(part->segment, part->off, ret);
+    arena_done(&x.a);
+    chunk_done(&x.c);
+    return r;
+}
+
 /* --- what will be read --- */
 
 int scan_plan_add(struct scan_plan *p, uint64_t off, uint32_t len)
@@ -427,8 +496,8 @@ static uint32_t read_ahead(struct scan *s, struct segment *segment, const struct
     return n;
 }
 
-static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct segment *segment, bool with_rows,
-                        scan_fn fn, void *ctx)
+static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct segment *segment, scan_chunk_fn fn,
+                        void *ctx)
 {
     _cleanup_(segment_releasep) struct segment *used = segment_use(segment);
     struct scan_plan l = {0};
@@ -450,10 +519,8 @@ static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct s
             if (r < 0)
                 break;
         }
-        r = scan_cancelled(s)
-                ? -ECANCELED
-                : scan_chunk(s, sym, &(struct scan_part){segment, l.v[i].off, l.v[i].len, UINT32_MAX, with_rows}, fn,
-                             ctx);
+        r = scan_cancelled(s) ? -ECANCELED
+                              : fn(ctx, sym, &(struct scan_part){segment, l.v[i].off, l.v[i].len, UINT32_MAX, true});
     }
     mem_free(l.v);
     arena_done(&s->traces.arena);
@@ -461,9 +528,9 @@ static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct s
     return r;
 }
 
-int scan_profs(struct scan *s, bool with_rows, scan_fn fn, void *ctx)
+int scan_chunks(struct scan *s, scan_chunk_fn fn, void *ctx)
 {
-    int r = scan_memtables(s, fn, ctx);
+    int r = 0;
 
     for (uint32_t i = 0; s->snap && r == 0 && i < s->snap->n_segments; i++) {
         struct segment *x = s->snap->segments[i].segment;
@@ -476,7 +543,30 @@ int scan_profs(struct scan *s, bool with_rows, scan_fn fn, void *ctx)
                 s->notes->coarse = true;
             continue;
         }
-        r = scan_segment(s, sym, x, with_rows, fn, ctx);
+        r = scan_segment(s, sym, x, fn, ctx);
     }
     return r;
+}
+
+struct chunk_profs {
+    struct scan *s;
+    bool with_rows;
+    scan_fn fn;
+    void *ctx;
+};
+
+static int scan_chunk_profs(void *ctx, const struct scan_symbols *sym, const struct scan_part *part)
+{
+    struct chunk_profs *x = ctx;
+    struct scan_part p = *part;
+
+    p.with_rows = x->with_rows;
+    return scan_chunk(x->s, sym, &p, x->fn, x->ctx);
+}
+
+int scan_profs(struct scan *s, bool with_rows, scan_fn fn, void *ctx)
+{
+    int r = scan_memtables(s, fn, ctx);
+
+    return r ? r : scan_chunks(s, scan_chunk_profs, &(struct chunk_profs){s, with_rows, fn, ctx});
 }

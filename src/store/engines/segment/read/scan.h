@@ -104,6 +104,12 @@ struct scan_part {
     uint32_t service; /* only its profiles; UINT32_MAX: all */
     bool with_rows;
 };
+/* Calls fn for every chunk of segments that may contain profiles of the columns. */
+typedef int (*scan_chunk_fn)(void *ctx, const struct scan_symbols *sym, const struct scan_part *part);
+int scan_chunks(struct scan *s, scan_chunk_fn fn, void *ctx);
+/* Lists what occurs in all profiles of a chunk, selected or not. The list is in the arena or the segment's. Needs
+ * rich_only. */
+int scan_attributes(struct scan *s, const struct scan_part *part, struct arena *a, struct segment_attributes *ret);
 /* Scans the profiles of one chunk. */
 int scan_chunk(struct scan *s, const struct scan_symbols *sym, const struct scan_part *part, scan_fn fn, void *ctx);
 

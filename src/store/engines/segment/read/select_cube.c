@@ -224,7 +224,7 @@ static int add_chunk(struct cubing *x, const struct scan_symbols *sym, struct se
     if (!fits && s->meta.has_detail)
         return scan_chunk(&x->scan, sym, &(struct scan_part){s, d->off, d->len, d->e.service, true}, add_prof, x);
     x->scan.notes->coarse |= !fits;
-    r = segment_chunk(s, d->off, d->head, 1u << SEC_TOTALS, &chunk, x->scan.e);
+    r = segment_totals(s, d->off, d->head, &chunk, x->scan.e);
     if (r < 0)
         return scan_damage(&x->scan, r, err_message(x->scan.e, r));
     for (uint32_t i = 0; r == 0 && i < n; i++)
@@ -325,47 +325,67 @@ static int by_cell(const void *a, const void *b)
     return (x->instance > y->instance) - (x->instance < y->instance);
 }
 
-/* The node of the answer for a node of the view, added with its callers if new. to: per node of the view, + 1. */
-static uint32_t node_of(struct tree *t, const struct sym_view *v, uint32_t *to, uint32_t node)
+/* How nodes and frames of a view are numbered in the answer. */
+struct cube_naming {
+    struct tree *tree;
+    const struct sym_view *view;
+    uint32_t *node, *frame; /* per node and per frame of the view: its number + 1, 0 = not yet there */
+    uint32_t *path;
+    size_t cap_path;
+};
+
+static uint32_t frame_of(struct cube_naming *x, uint32_t frame)
+{
+    if (!x->frame[frame])
+        x->frame[frame] = tree_frame(x->tree, &x->view->frames[frame]) + 1; /* TREE_NONE + 1 is 0 */
+    return x->frame[frame] - 1;
+}
+
+/* The node of the answer for a node of the view, added with its callers if new. */
+static uint32_t node_of(struct cube_naming *x, uint32_t node)
 {
     uint32_t at = node;
+    size_t n = 0;
 
-    while (at && !to[at])
-        at = v->parent[at];
-    /* Walks down again from the nearest known caller; paths are short, so the search is repeated for each step. */
-    for (uint32_t known = at; known != node;) {
-        uint32_t next = node, f;
-
-        while (v->parent[next] != known)
-            next = v->parent[next];
-        f = tree_frame(t, &v->frames[v->frame[next]]);
-        to[next] = f == TREE_NONE ? TREE_NONE : tree_child(t, known ? to[known] - 1 : 0, f) + 1;
-        if (f == TREE_NONE || !to[next])
+    for (; at && !x->node[at]; at = x->view->parent[at])
+        if (array_push(x->path, n, x->cap_path, UINT32_MAX, at) < 0)
             return TREE_NONE;
-        known = next;
+    at = at ? x->node[at] - 1 : 0;
+    while (n-- > 0) {
+        uint32_t f = frame_of(x, x->view->frame[x->path[n]]);
+
+        at = f == TREE_NONE ? TREE_NONE : tree_child(x->tree, at, f);
+        if (at == TREE_NONE)
+            return TREE_NONE;
+        x->node[x->path[n]] = at + 1;
     }
-    return node ? to[node] - 1 : 0;
+    return at;
 }
 
 /* Replaces the nodes of the service in these parts by nodes of the answer. */
 static int name_parts(struct cubing *x, struct cube_part *p, size_t n)
 {
     struct sym_service *service = sym_service(p->symbols, p->service);
-    _cleanup_(mem_freep) uint32_t *to = NULL;
+    struct cube_naming name = {.tree = x->out->tree};
     struct sym_view *v;
     int r = view_lock(p->symbols, service, x->scan.q->by, x->scan.q->no_inlines, pinned_count(&service->nodes), &v);
 
     if (r < 0)
         return r;
-    to = mem_zalloc_array(v->n_nodes + 1, sizeof *to);
-    r = to ? 0 : -ENOMEM;
+    name.view = v;
+    name.node = mem_zalloc_array(v->n_nodes + 1, sizeof *name.node);
+    name.frame = mem_zalloc_array(v->n_frames + 1, sizeof *name.frame);
+    r = name.node && name.frame ? 0 : -ENOMEM;
     for (size_t i = 0; r == 0 && i < n; i++)
         for (size_t k = 0; r == 0 && k < p[i].n; k++) {
-            p[i].v[k].node = node_of(x->out->tree, v, to, v->map[p[i].v[k].node]);
+            p[i].v[k].node = node_of(&name, v->map[p[i].v[k].node]);
             if (p[i].v[k].node == TREE_NONE)
                 r = -ENOMEM;
         }
     view_unlock(service);
+    mem_free(name.node);
+    mem_free(name.frame);
+    mem_free(name.path);
     return r;
 }
 

@@ -45,7 +45,7 @@ static int list_entries(struct rewriting *x, uint32_t input)
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++) {
         struct directory dir;
 
-        r = compact_read_error(segment_directory(x->w->inputs[input], &f->groups[i], 0, &a, &dir, &e));
+        r = compact_read_error(segment_read_directory(x->w->inputs[input], &f->groups[i], 0, &a, &dir, &e));
         if (r == -EBADMSG) {
             r = compact_damage(x, input, r, &e);
             x->whole = false; /* a chunk may be shared with the groups of that directory */
@@ -232,7 +232,7 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
         r = dirs ? 0 : -ENOMEM;
     }
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
-        r = compact_damage(x, input, compact_read_error(segment_directory(s, &f->groups[i], 0, &a, &dirs[i], e)), e);
+        r = compact_damage(x, input, compact_read_error(segment_read_directory(s, &f->groups[i], 0, &a, &dirs[i], e)), e);
     while (r == 0) { /* windows in ascending order over all groups */
         struct chunk_entry *entries;
         struct totals *totals;
