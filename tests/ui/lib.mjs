@@ -14,8 +14,9 @@ const SHIFT_MAX = 0.05; // Google calls 0.1 good
 // Runs in the page before anything else: collects what only the page sees.
 function watch() {
     window.wickShift = [];
+    const place = (r) => [r.x, r.y, r.width, r.height].map((v) => +v.toFixed(1)).join();
     new PerformanceObserver((list) => {
-        for (const e of list.getEntries()) if (!e.hadRecentInput) window.wickShift.push([e.value, e.startTime, e.sources.map((s) => `${s.node?.className || s.node?.nodeName} ${s.node?.textContent?.slice(0, 40)}`).join(" | ")]);
+        for (const e of list.getEntries()) if (!e.hadRecentInput) window.wickShift.push([e.value, e.startTime, e.sources.map((s) => `${s.node?.className || s.node?.nodeName} ${s.node?.textContent?.slice(0, 40)} ${place(s.previousRect)}→${place(s.currentRect)}`).join(" | ")]);
     }).observe({type: "layout-shift", buffered: true});
     document.addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI));
 }

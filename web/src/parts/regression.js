@@ -80,10 +80,15 @@ function culprit(top, diff) {
     return best && {...best, share: whole ? best.x.d / whole : NaN};
 }
 
-function Line({q, name}) {
-    const lines = useData(apiUrl("lines", {query: q.query, from: q.from, to: q.to, function: name})).data;
-    const hot = useMemo(() => (lines?.rows ?? []).filter((r) => r.line && r.file).sort((a, b) => b.total - a.total)[0], [lines]);
-    const text = useData(hot ? apiUrl("source", {file: hot.file, missing: "ok"}) : null).data?.text?.split("\n")[hot?.line - 1];
+// The line of the function with the most weight, and its text: {hot, text, waits}.
+function useLine(q, name) {
+    const lines = useData(name ? apiUrl("lines", {query: q.query, from: q.from, to: q.to, function: name}) : null);
+    const hot = useMemo(() => (lines.data?.rows ?? []).filter((r) => r.line && r.file).sort((a, b) => b.total - a.total)[0], [lines.data]);
+    const source = useData(hot ? apiUrl("source", {file: hot.file, missing: "ok"}) : null), is = (x) => x.data || x.error;
+    return {hot, text: source.data?.text?.split("\n")[hot?.line - 1], waits: name && !(is(lines) && (!hot || is(source)))};
+}
+
+function Line({q, name, line: {hot, text}}) {
     if (!hot) return null;
     const place = `${hot.file.slice(hot.file.lastIndexOf("/") + 1)}:${hot.line}`;
     return html`, <a href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "source", fn: name, file: hot.file})}>${place}</a>${text ? html`<code class="source-line"><span class="muted">${hot.line}</span> ${colored(text.trim(), hot.file)}</code>` : ""}`;
@@ -131,11 +136,13 @@ export function RegressionCard({deploy, status}) {
     const asked = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null), verdict = asked.data;
     const link = href("compare", q);
     const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
-    // Everything at once: a line that came later would move what is below it.
-    if (!top.data || !flame.data || (judged && !verdict && !asked.error)) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
-    const cover = coverageOf(top.data), whole = top.data.total, mode = cover.base > 0 && cover.ns > 0 ? "second" : "total";
+    const cover = top.data && coverageOf(top.data), whole = top.data?.total, mode = cover?.base > 0 && cover.ns > 0 ? "second" : "total";
+    const diff = top.data && comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), f = diff && whole[0] > 0 && whole[1] > 0 ? culprit(top.data, diff) : undefined;
+    const line = useLine(q, f?.name);
+    // Everything at once: what came later would move what is after it.
+    if (!top.data || !flame.data || line.waits || (judged && !verdict && !asked.error)) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
     if (!(whole[0] > 0) || !(whole[1] > 0)) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">Nothing to compare yet.</p></article>`;
-    const diff = comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), x = diff.of(...whole), f = culprit(top.data, diff);
+    const x = diff.of(...whole);
     const tree = shape(flame.data, {}), price = status?.pricePerCoreHour;
     const times = x.q / x.p, sign = x.d > 0 ? "more" : "less";
     const money = price && x.significant ? cost(Math.abs(whole[1] - (whole[0] * cover.ns) / cover.base), "cpu", cover.ns, price, status.currency) : "";
@@ -144,7 +151,7 @@ export function RegressionCard({deploy, status}) {
     return html`<article key="compared" class="panel regression" ref=${card}>
         <h2>${name} ${x.significant ? html`<b class=${sign}>${main}</b>` : main} <span class="muted">since ${at}</span></h2>
         <p class="num">${rate(whole[0], "nanoseconds", "cpu", cover.base)} → ${rate(whole[1], "nanoseconds", "cpu", cover.ns)} (${changeText(x)})${f ? html`; ${isFinite(f.share) && f.share <= 1.5 ? `${percent(Math.min(1, f.share), 0)} of it is ` : "most of it is "}
-            <a class="fn" title=${f.name} href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "sandwich", fn: f.name})}>${shortName(f.name)}</a><${Line} q=${q} name=${f.name} />` : ""}${money ? html`; about ${money} ${sign}` : ""}</p>
+            <a class="fn" title=${f.name} href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "sandwich", fn: f.name})}>${shortName(f.name)}</a><${Line} q=${q} name=${f.name} line=${line} />` : ""}${money ? html`; about ${money} ${sign}` : ""}</p>
         ${verdict?.verdict ? html`<p class="verdict muted" title=${verdict.sentence}>Per ${verdict.normalised === "request" ? "request" : "CPU second"}: <b class=${{worse: "more", better: "less"}[verdict.verdict] ?? ""}>${verdictWords[verdict.verdict] ?? verdict.verdict}</b>${verdictRows(verdict)}</p>` : ""}
         <div class="minis"><${MiniFlame} tree=${tree} column=${0} diff=${diff} label=${`before: ${shortVersion(before.version)}`} /><${MiniFlame} tree=${tree} column=${1} diff=${diff} label=${`now: ${shortVersion(now.version)}`} /></div>
         <p class="actions"><a class="button small main" href=${link}>Compare</a> <${CopyButton} label="Copy link" act=${() => navigator.clipboard.writeText(new URL(link, location.href).href)} /> <${CopyButton} label="Copy image" act=${() => copyPicture(card.current, sentence)} /></p></article>`;

@@ -3,6 +3,10 @@
 import {html} from "htm/preact";
 import {href} from "../lib/url.js";
 
+// A text that changes is a new one: one that only grew would count as moved where it is aligned to the right. Anything
+// but a text is left as it is.
+export const fresh = (text) => (typeof text === "string" || typeof text === "number" ? html`<span key=${text}>${text}</span>` : text);
+
 export function Box({title, children, kind = ""}) {
     return html`<div class=${"state " + kind} role=${kind === "error" ? "alert" : "status"}><h2>${title}</h2><div>${children}</div></div>`;
 }

@@ -3,6 +3,7 @@
 // the page.
 import {html} from "htm/preact";
 import {useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
+import {fresh} from "./states.js";
 
 const ROW_PX = 26, SPARE = 12;
 
@@ -54,12 +55,12 @@ export function Table({columns, rows, sort, onSort, onPick, rowKey, caption, sel
             ${from > 0 && html`<tr aria-hidden="true" class="gap"><td colspan=${columns.length} style=${{height: from * ROW_PX + "px"}}></td></tr>`}
             ${sorted.slice(from, to).map((r, i) => html`<tr key=${rowKey(r)} data-row="1" aria-rowindex=${from + i + 2} class=${selected && rowKey(r) === selected ? "selected" : ""}
                 ...${onPick ? {tabindex: 0, onClick: () => onPick(r), onKeyDown: (e) => keys(e, r), class: "pick" + (selected && rowKey(r) === selected ? " selected" : "")} : {}}>
-                ${columns.map((c) => html`<td class=${(c.num ? "num " : "") + (c.cls ?? "")}>${c.show(r)}</td>`)}</tr>`)}
+                ${columns.map((c) => html`<td class=${(c.num ? "num " : "") + (c.cls ?? "")}>${c.num ? fresh(c.show(r)) : c.show(r)}</td>`)}</tr>`)}
             ${to < sorted.length && html`<tr aria-hidden="true" class="gap"><td colspan=${columns.length} style=${{height: (sorted.length - to) * ROW_PX + "px"}}></td></tr>`}
         </tbody></table></div>`;
 }
 
 // A share as a bar behind a number.
 export function Bar({share, children}) {
-    return html`<span class="bar"><span class="bar-fill" style=${{width: Math.max(0, Math.min(1, share)) * 100 + "%"}}></span><span class="bar-text">${children}</span></span>`;
+    return html`<span class="bar"><span class="bar-fill" style=${{width: Math.max(0, Math.min(1, share)) * 100 + "%"}}></span><span class="bar-text">${fresh(children)}</span></span>`;
 }

@@ -60,7 +60,7 @@ function Trend({p, q}) {
     const month = series("now-30d", true), day = series("now-1d", tooShort(month.data)), hours = series("now-2h", tooShort(month.data) && tooShort(day.data));
     const at = !tooShort(month.data) ? 0 : !tooShort(day.data) ? 1 : 2, data = [month, day, hours][at];
     const range = useMemo(() => rangeOf({from: spans[at][0]}), [data.data]);
-    return html`<section class="panel" aria-label="trend"><h2>Trend <span class="muted">${spans[at][1]}, by ${service ? "version" : "service"}</span></h2><div class="trend-box"><${Loaded} of=${data} what="the trend" empty=${(d) => !d.series.some((s) => s.values.some((v) => v > 0))} nothing=${html`<p class="muted foot">No sample of the last 30 days contains it.</p>`}>${(d) => {
+    return html`<section class="panel" aria-label="trend"><h2>Trend <span class="muted" key=${at}>${`${spans[at][1]}, by ${service ? "version" : "service"}`}</span></h2><div class="trend-box"><${Loaded} of=${data} what="the trend" empty=${(d) => !d.series.some((s) => s.values.some((v) => v > 0))} nothing=${html`<p class="muted foot">No sample of the last 30 days contains it.</p>`}>${(d) => {
         const used = d.series.filter((s) => s.values.some((v) => v > 0)).sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 8);
         const names = used.map((s) => (service ? shortVersion(s.labels[by] ?? "") : s.labels[by]) || "(none)");
         return html`<${Chart} data=${{...d, series: used}} names=${names} height=${110} range=${[range.fromMs, range.toMs]} live label=${`${axisTitle(d.unit, d.type)} over ${spans[at][1]}`}

@@ -10,7 +10,7 @@ import {Flame} from "../flame/flame.js";
 import {frameActions} from "../parts/flamepane.js";
 import {Combo} from "../parts/combo.js";
 import {useStatus} from "../parts/shell.js";
-import {Box, Failed, Loading} from "../parts/states.js";
+import {Box, Failed, fresh, Loading} from "../parts/states.js";
 
 // The functions to choose from; the answer also has the total of the whole selection.
 export const useFunctions = (q) => useData(apiUrl("top", {...q, sort: "total", limit: 500}));
@@ -38,7 +38,8 @@ export function Sandwich({p, q, range, bare = false}) {
     else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample in this time range contains <code>${p.fn}</code>.</p><//>`;
     else {
         const t = trees.callees, v = t.total[0][0], self = t.self[0][0], n = samplesOf(v, t.unit, cover.rate), d = digitsOf(n);
-        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${amount(v, t.unit, t.type, d)} ${cover.ns ? html` · ${rate(v, t.unit, t.type, cover.ns, d)}` : ""} · self ${amount(self, t.unit, t.type, digitsOf(samplesOf(self, t.unit, cover.rate)))}${top.data?.total ? html` · ${percent(v / top.data.total, undefined, d)} of all` : ""}${n !== undefined ? ` · ${samplesText(n)} at ${cover.rates.join("–")} Hz` : ""}</p>
+        const facts = [amount(v, t.unit, t.type, d), cover.ns && rate(v, t.unit, t.type, cover.ns, d), `self ${amount(self, t.unit, t.type, digitsOf(samplesOf(self, t.unit, cover.rate)))}`, top.data?.total && `${percent(v / top.data.total, undefined, d)} of all`, n !== undefined && `${samplesText(n)} at ${cover.rates.join("–")} Hz`];
+        body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${fresh(facts.filter(Boolean).join(" · "))}</p>
         <div class="sandwich">
             <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callers" inverted rootName=${p.fn} /></section>
             <section aria-label="callees"><h2>callees</h2><${Flame} tree=${trees.callees} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callees" rootName=${p.fn} /></section>

@@ -10,7 +10,7 @@ import {href, patch, route} from "../lib/url.js";
 import {Hidden} from "../parts/hidden.js";
 import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
-import {Box, Loaded} from "../parts/states.js";
+import {Box, fresh, Loaded} from "../parts/states.js";
 import {Table} from "../parts/table.js";
 
 const orDash = (v, f = number) => (v === undefined || v === null || v === "" ? html`<span class="muted">–</span>` : f(Number(v)));
@@ -57,7 +57,7 @@ const senderColumns = [
     {key: "processes", title: "processes", num: true, value: (s) => s.processes, show: (s) => number(s.processes)},
     {key: "lastSeen", title: "last seen", num: true, value: (s) => Number(s.lastSeen), show: (s) => {
         const ms = Number(s.lastSeen) / 1e6;
-        return html`<span class=${Date.now() - ms > 120e3 ? "more" : ""}>${ago(ms)}</span>`;
+        return html`<span key=${ago(ms)} class=${Date.now() - ms > 120e3 ? "more" : ""}>${ago(ms)}</span>`;
     }},
     {key: "profiles", title: "profiles", num: true, value: (s) => s.profiles ?? 0, show: (s) => orDash(s.profiles)},
     {key: "samplesPerSecond", title: "samples/s", num: true, value: (s) => s.samplesPerSecond ?? 0, show: (s) => orDash(s.samplesPerSecond)},
@@ -93,7 +93,7 @@ export function Senders() {
     const senders = useData(apiUrl("senders"), {live: true});
     const symbols = useData(apiUrl("symbols", {query: "cpu", from: "now-1h"}));
     const sort = sortOf(p, "sort", "service+"), order = sortOf(p, "order", "named+");
-    return html`<div class="bar"><h1>Sources</h1><span class="grow"></span><${LiveState} range=${{live: true}} />${status && html`<span class="num total">${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}</div>
+    return html`<div class="bar"><h1>Sources</h1>${status && html`<span class="num total">${fresh(`${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk`)}${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}<span class="grow"></span><${LiveState} range=${{live: true}} /></div>
         <div class="services">
         <section class="panel reserve" aria-label="who sends"><h2>Active senders</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="No data received since the server started">
             <p>${status?.otlp ? html`OTLP: listening on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>

@@ -14,7 +14,7 @@ import {TimePicker, useTypes} from "../parts/bar.js";
 import {bridged, complete, Spark} from "../parts/chart.js";
 import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
-import {Box, Loaded, Loading, Wrong} from "../parts/states.js";
+import {Box, fresh, Loaded, Loading, Wrong} from "../parts/states.js";
 import {Bar} from "../parts/table.js";
 
 const types = [["cpu", "CPU"], ["alloc", "allocation"], ["heap", "heap"], ["lock", "locks"], ["offcpu", "off-CPU"]];
@@ -158,8 +158,6 @@ function Biggest({at, live}) {
         })}</tbody></table>`}<//></section>`;
 }
 
-// A number that changes is a new one: a text that only grew would count as moved, because it is aligned to the right.
-const fresh = (text) => html`<span key=${text}>${text}</span>`;
 
 // Compares the later half of the range with the earlier one, per covered second. Changes within the sampling noise are left
 // out.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A function's source with the weight of each line; only the weights where the server has no source.
 import {html} from "htm/preact";
-import {useMemo} from "preact/hooks";
+import {useEffect, useMemo, useState} from "preact/hooks";
 import {apiUrl, useData} from "../lib/api.js";
 import {colored} from "../lib/syntax.js";
 import {linksFor} from "../lib/links.js";
@@ -48,15 +48,18 @@ function Files({d, p, q}) {
         const weight = ([file, rows]) => (file === p.file ? Infinity : file ? rows.reduce((sum, r) => sum + r.total, 0) : -1);
         return [...by].sort((a, b) => weight(b) - weight(a));
     }, [d, p.file]);
-    return html`<div class="sources" tabindex="0" role="region" aria-label="source">${files.map(([file, rows]) => html`<${File} key=${file} file=${file} rows=${rows} d=${d} p=${p} q=${q} />`)}</div>`;
+    const [shown, show] = useState(1); // one after the other: a file whose text came later would move those below it
+    return html`<div class="sources" tabindex="0" role="region" aria-label="source">${files.slice(0, shown).map(([file, rows], i) => html`<${File} key=${file} file=${file} rows=${rows} d=${d} p=${p} q=${q} onReady=${() => show((n) => Math.max(n, i + 2))} />`)}</div>`;
 }
 
-function File({file, rows, d, p, q}) {
+function File({file, rows, d, p, q, onReady}) {
     const status = useStatus().data;
     const service = valueOf(q.query, "service.name");
     const source = useData(file ? apiUrl("source", {file, missing: "ok"}) : null);
     const lines = useMemo(() => listing(rows, source.data?.text), [rows, source.data]);
-    if (file && !source.data && !source.error) return html`<section class="source"><h2 class="path">${file}</h2></section>`; // the table would move
+    const waits = file && !source.data && !source.error;
+    useEffect(() => void (waits || onReady()), [waits]);
+    if (waits) return html`<section class="source"><h2 class="path">${file}</h2></section>`; // the table would move
     const whole = d.total || 1;
     const links = (line) => linksFor(status?.links, {file, line, function: p.fn, service});
     const first = links(lines[0]?.n ?? 1)[0];

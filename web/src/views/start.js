@@ -12,7 +12,7 @@ import {useTree} from "../parts/flamepane.js";
 import {Choice} from "../parts/menu.js";
 import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
-import {Loading} from "../parts/states.js";
+import {fresh, Loading} from "../parts/states.js";
 
 const WINDOW = "now-5m";
 
@@ -42,9 +42,9 @@ function Command({text}) {
 function Received({services}) {
     const first = useRef(null);
     if (services && !first.current) first.current = new Set(services.map((s) => s.name));
-    const fresh = (services ?? []).filter((s) => !first.current?.has(s.name));
-    if (!fresh.length) return html`<p class="waits" role="status"><span class="beat" aria-hidden="true"></span>waiting for a new service…</p>`;
-    return html`<p class="got" role="status">received: ${fresh.slice(0, 5).map((s, i) => html`${i ? ", " : ""}<a href=${href("explore", {query: printSelector({type: s.types[0] ?? "cpu", matchers: [{name: "service.name", op: "=", value: s.name}]}), from: "now-15m"})}>${s.name}</a>`)}</p>`;
+    const arrived = (services ?? []).filter((s) => !first.current?.has(s.name));
+    if (!arrived.length) return html`<p class="waits" role="status"><span class="beat" aria-hidden="true"></span>waiting for a new service…</p>`;
+    return html`<p class="got" role="status">received: ${arrived.slice(0, 5).map((s, i) => html`${i ? ", " : ""}<a href=${href("explore", {query: printSelector({type: s.types[0] ?? "cpu", matchers: [{name: "service.name", op: "=", value: s.name}]}), from: "now-15m"})}>${s.name}</a>`)}</p>`;
 }
 
 // Programs of the server's machine that serve /debug/pprof/: looked for and scraped only when asked.
@@ -115,8 +115,8 @@ function Live({status}) {
         }
     return html`<section class="live" aria-label="live flame graph">
         <div class="live-head"><h2>${there ? `${host}, last five minutes` : some ? "Received profiles, last five minutes" : "Waiting for the first profile"}</h2>
-            ${some && html`<span class="num muted"><span class="beat" aria-hidden="true"></span>${rate(t.total[0][0], t.unit, t.type, cover?.ns)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named</span>
-            <span class="grow"></span><${LiveState} range=${{live: true}} /><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>`}</div>
+            <span class="grow"></span><${LiveState} range=${{live: true}} /><a class="button small" href=${href("explore", {query, from: WINDOW})}>Explore this</a>
+            <span class="facts-line num muted">${some && fresh(`${rate(t.total[0][0], t.unit, t.type, cover?.ns)} · ${amount(t.total[0][0], t.unit, t.type)} · ${percent(all ? named / all : 1)} of frames named`)}</span></div>
         <div class="live-pane">${some ? html`<${Flame} tree=${t} cover=${cover} rootName=${there ? host : "all services"} label="Live flame graph" actions=${null} zoom=${zoom} onZoom=${setZoom} />`
         : tree.loading && !t ? html`<${Loading} />` : html`<${Waiting} status=${status} there=${there} />`}</div></section>`;
 }
