@@ -41,12 +41,18 @@ views() {
     serve day build/src/cli/wick serve --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
     build/venv/bin/python bench/ui_day.py "http://$(grep -o 'OTLP/HTTP: listening on 127[^ "]*' "$tmp/day.log" | awk '{print $4}')"
     url_day=$(grep -o 'ready: http://[^ ]*' "$tmp/day.log" | cut -d' ' -f2)
-    echo "| a day of data, 5 users at once | warm | after a start, each for the first time | |"
-    echo "|---|---|---|---|"
     node bench/ui_bench.mjs questions "$url_day" >"$tmp/questions"
-    kill "${pids##* }" && wait "${pids##* }" || true # what is measured is read from segments, by a server that has read nothing yet
-    serve again build/src/cli/wick serve --no-agent --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
-    node bench/ui_bench.mjs views "$(grep -o 'ready: http://[^ ]*' "$tmp/again.log" | cut -d' ' -f2)" "$tmp/questions"
+    users own "a day of data, 5 users at once, each asks about another range every time"
+    users views "the same, users look at the same range and share answers"
+}
+
+# What is measured is read from segments, by a server that has read nothing yet.
+users() {
+    kill "${pids##* }" && wait "${pids##* }" || true
+    serve "$1" build/src/cli/wick serve --no-agent --store "$tmp/store" --http 127.0.0.1:0 --otlp-grpc off --otlp-http 127.0.0.1:0
+    echo "| $2 | warm | after a start, each for the first time | |"
+    echo "|---|---|---|---|"
+    node bench/ui_bench.mjs "$1" "$(grep -o 'ready: http://[^ ]*' "$tmp/$1.log" | cut -d' ' -f2)" "$tmp/questions"
     echo
 }
 

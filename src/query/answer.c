@@ -58,7 +58,7 @@ const struct answer_param answer_params[] = {
     {"limit", "maximum number of rows"},
     {"function", "exact name of a function"},
     {"file", "exact name of a file"},
-    {"step", "time between points: 15s, 1m; default: 1/60 of the range, and no less than the interval of the profiles"},
+    {"step", "time between points: 15s, 1m; default: 1/60 of the range, and no less than two intervals of the profiles"},
     {"format", "text: indented lines with shares instead of JSON"},
     {"tokens", "length of the text, in tokens of a language model (about 4 characters); default: 4000"},
     {"group_by",

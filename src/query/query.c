@@ -307,6 +307,17 @@ static int check_groups(const struct store *s, const struct store_points *p, con
     return 0;
 }
 
+enum { INTERVALS_MANY = 20 }; /* of a step: one more or less is not seen */
+
+/* A sixtieth of the range. A step shorter than the interval would have points without profiles between those with, and
+ * one of a few and a half intervals would have a profile more in every other step, so it is a multiple of it. */
+static int64_t usual_step(int64_t range, int64_t interval)
+{
+    int64_t step = MAX(MAX(range / 60, MIN(2 * interval, range / 4)), NS_PER_S);
+
+    return interval > 0 && step / interval < INTERVALS_MANY ? (step + interval - 1) / interval * interval : step;
+}
+
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
                  struct store_notes *notes, struct err *e)
 {
@@ -317,8 +328,8 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
 
     if (r < 0)
         return r;
-    if (sq.step <= 0) /* a step shorter than the interval would have points without profiles between those with */
-        sq.step = MAX(MAX(range / 60, MIN(interval + interval / 2, range / 4)), NS_PER_S);
+    if (sq.step <= 0)
+        sq.step = usual_step(range, interval);
     if (range / sq.step > 20000)
         return err_set(e, -EINVAL, "step: too many points (%lld); the maximum is 20000", (long long) (range / sq.step));
     if (sq.n_by > STORE_BY_MAX)

@@ -135,7 +135,7 @@ void query_binaries_done(struct query_binaries *b);
 
 /* --- over time --- */
 struct query_series_params {
-    int64_t step;        /* ns, 0 = a sixtieth of the range, and no less than one and a half intervals */
+    int64_t step;        /* ns, 0 = a sixtieth of the range, no less than two intervals and, of few, a multiple */
     int64_t interval;    /* ns between profiles (query_interval()), 0 = not known */
     struct str by;       /* label names joined by ',' */
     struct str function; /* only stacks that contain it */

@@ -111,7 +111,16 @@ def test_sources_and_findings(tmp_path):
         for i in range(180, 7, -1):  # one core, until 70 s ago
             r.profile("cpu", "nanoseconds", now - 10 * i * 10**9, [(("main", "work"), 10 * 10**9)])
         assert s.send(r.done())[0] == 200
-        run("sources", url=s.url)
+        r = ui_data.Request("minutely", "1.0")
+        for i in range(40, 1, -1):  # one core for ten seconds of every minute
+            r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10 * 10**9)])
+        assert s.send(r.done())[0] == 200
+        for version, first, last in (("1.4", 55, 30), ("1.5", 29, 12), ("1.4", 11, 2)):  # minutes ago: a rollback
+            r = ui_data.Request("rolled", version)
+            for i in range(first, last - 1, -1):
+                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9)])
+            assert s.send(r.done())[0] == 200
+        run("sources", url=s.url, back=(now - 11 * 60 * 10**9) // 10**6)
     finally:
         s.stop()
 
@@ -191,7 +200,7 @@ def test_source_lines(tmp_path):
 
 @pytest.mark.slow
 def test_live_in_every_view(server):
-    run("live", url=server.url, every=True)
+    run("live", timeout=1500, url=server.url, every=True, timed="query=cpu")
 
 
 @pytest.mark.slow

@@ -247,6 +247,7 @@ def test_steps_are_no_shorter_than_the_interval(server):
     assert int(answer["step"]) >= 60 * 10**9
     values = answer["series"][0]["values"]
     assert all(v > 0 for v in values[1:-1]), values
+    assert len(set(values[1:-2])) == 1, values  # as many profiles in each step: no comb
 
 
 def test_flame_by_label(server):

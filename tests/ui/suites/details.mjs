@@ -61,6 +61,15 @@ export default async function (t) {
         await page.goto(t.url + "/services?from=now-7d");
         await page.waitForFunction(() => /0\.11 cores/.test([...document.querySelectorAll("table.trends tbody tr")].find((r) => r.innerText.startsWith("search"))?.innerText ?? ""));
     });
+    await t.check("what it costs a year does not depend on the range", async () => {
+        const costs = [];
+        for (const from of ["now-2h", "now-1d", "now-7d"]) {
+            await page.goto(`${t.url}/explore?from=${from}&query=${encodeURIComponent('cpu{service.name="search"}')}`);
+            await page.waitForFunction(() => /\$[\d.]+\/year/.test(document.querySelector(".toolbar .total")?.innerText ?? ""));
+            costs.push((await page.locator(".toolbar .total").first().innerText()).match(/\$[\d.]+\/year/)[0]);
+        }
+        equal(costs, [costs[0], costs[0], costs[0]], "2 hours, a day, a week");
+    });
     await t.check("colours by package, by binary, by kind", async () => {
         const colours = () => page.evaluate(() => {
             const c = document.querySelector(".flame-canvas"), g = c.getContext("2d");

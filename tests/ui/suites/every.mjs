@@ -6,7 +6,7 @@ import {headFits, nothingCut, ok, settled} from "../lib.mjs";
 import {answers} from "./pages.mjs";
 
 const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}'), fn = "fn=" + encodeURIComponent("example.com/shop/cart.encode"), before = "from=now-30m&base_from=now-100m&base_to=now-60m";
-const views = (t) => ({
+export const views = (t) => ({
     home: "home", services: "services", explore: "explore", flame: `explore?${checkout}`, heat: `explore?${t.timed}&top=heat`, chart: `explore?${t.timed}&view=chart`, table: "explore?view=table", both: `explore?view=both&${checkout}`,
     graph: `explore?view=graph&${checkout}`, callers: "explore?view=sandwich&fn=runtime.mallocgc", source: `explore?view=source&${fn}`, profiles: `explore?view=profiles&${checkout}`, labels: `explore?view=labels&${checkout}&by=service.version`,
     explain: `explore?explain=1&${checkout}`, compare: `compare?${checkout}&${before}`, difference: `compare?view=table&${before}`, sides: `compare?view=sides&${before}`, function: `function?${fn}&${checkout}&from=now-2h`, spans: "spans", alerts: "alerts", sources: "sources", start: "start",

@@ -2,8 +2,9 @@
 // Views refresh while their range ends at now, within a budget; they can be paused; a dead server shows within ten seconds.
 // The page's clock is moved by hand.
 import {drawn, equal, ok, settled} from "../lib.mjs";
+import {views as every} from "./every.mjs";
 
-const all = ["", "start", "services", "explore", "explore?query=cpu{service.name%3D%22checkout%22}&view=both", "compare", "senders"], some = ["start", "explore"];
+const some = ["start", "explore"];
 
 // A page whose timers run only when advance() says so.
 async function still(t, path, options) {
@@ -23,7 +24,7 @@ async function advance(page, ms) {
 }
 
 export default async function (t) {
-    const views = t.every ? all : some;
+    const views = t.every ? Object.values(every(t)) : some;
     for (const path of views)
         await t.check(`/${path}: a minute of looking costs at most 10 requests and 100 kB`, async () => {
             const page = await still(t, path);
@@ -35,6 +36,14 @@ export default async function (t) {
             await Promise.all(answers);
             ok(requests >= 6 && requests <= 10, `${requests} requests`);
             ok(bytes <= 100e3, `${bytes} bytes`);
+            const fixed = /[?&]to=/.test(page.url()); // its range does not end at now
+            equal(await page.locator(".live-age").count(), fixed ? 0 : 1, "says when it was updated");
+            if (!fixed) {
+                ok(/^updated (now|\d+ s ago)$/.test(await page.locator(".live-age").innerText()), await page.locator(".live-age").innerText());
+                await page.getByRole("button", {name: "Pause"}).click();
+                equal(await page.locator(".live-age").innerText(), "paused");
+                await page.getByRole("button", {name: "Resume"}).click();
+            }
             await page.context().close();
         });
     await t.check("new data arrive without a reload; what has the focus keeps it", async () => {

@@ -77,5 +77,21 @@ export default async function (t) {
         const fixed = (await lineOf(page)).filter((h) => h > 0);
         ok(fixed.at(-1) > 3 * fixed[0], `the peak at the end: ${fixed[0]} and ${fixed.at(-1)} pixels`);
     });
+    await t.check("profiles a minute apart make a flat line, not a comb: no step is shorter than their interval", async () => {
+        await page.goto(`${t.url}/explore?${of("minutely")}&from=now-30m`);
+        await drawn(page);
+        await page.waitForFunction(() => document.querySelector(".chart canvas"));
+        const line = await lineOf(page), first = line.findIndex((h) => h > 0), drawnTo = line.findLastIndex((h) => h > 0), within = line.slice(first + Math.ceil(line.length / 10), drawnTo + 1); // the first step is cut
+        ok(within.length > 0.6 * line.length, `${within.length} of ${line.length} columns`);
+        ok(Math.max(...within) - Math.min(...within) < 6, `from ${Math.min(...within)} to ${Math.max(...within)} pixels`);
+    });
+    await t.check("the latest version is what runs last, also after a rollback, and since its first sample", async () => {
+        await page.goto(`${t.url}/services?from=now-1h`);
+        const row = page.locator("table.trends tbody tr", {has: page.getByRole("link", {name: "rolled", exact: true})});
+        await row.waitFor();
+        equal(await row.locator(".badge").first().innerText(), "1.4", "the version that runs");
+        const [hours, minutes] = (await row.innerText()).match(/back (\d\d):(\d\d)/).slice(1).map(Number), at = new Date(t.back);
+        equal([hours, minutes], [at.getHours(), at.getMinutes()], "the minute of the first sample after the rollback");
+    });
     await t.clean(page, "sources");
 }

@@ -217,7 +217,8 @@ function rootName(query, timeless) {
 function Total({t, cover, status, column = 0}) {
     const {type, unit} = t, v = t.total[column][0], n = samplesOf(v, unit, cover?.rate), digits = digitsOf(n);
     const money = status?.pricePerCoreHour ? cost(v, type, cover?.ns, status.pricePerCoreHour, status.currency) : "";
-    return html`${amount(v, unit, type, digits)}${cover?.ns ? html` · ${rate(v, unit, type, cover.ns, digits)}` : ""}${n !== undefined ? ` · ${samplesText(n)} at ${cover.rates.join("–")} Hz` : ""}${money && html` · ${money}`}${named(t)}`;
+    const text = [amount(v, unit, type, digits), cover?.ns && rate(v, unit, type, cover.ns, digits), n !== undefined && `${samplesText(n)} at ${cover.rates.join("–")} Hz`, money].filter(Boolean).join(" · "), share = named(t);
+    return html`<span key=${text + share}>${text}${share && html` · <span title="of what is drawn, by weight">${share}</span>`}</span>`; // as fresh()
 }
 
 // "N % of frames named" where some are not.
@@ -228,7 +229,7 @@ function named(t) {
         all += t.self[0][i];
         if (t.frames.fn[t.frame[i]] === 0) no += t.self[0][i];
     }
-    return no > 0 ? html` · <span title="of what is drawn, by weight">${percent(1 - no / all)} named</span>` : "";
+    return no > 0 ? `${percent(1 - no / all)} named` : "";
 }
 
 function Nothing({p, q, range}) {

@@ -13,8 +13,9 @@ import {Combo} from "../parts/combo.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {HeatMap} from "../parts/heatmap.js";
 import {DiffLegend} from "../parts/legend.js";
+import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
-import {Box, Loaded, Wrong} from "../parts/states.js";
+import {Box, fresh, Loaded, Wrong} from "../parts/states.js";
 import {Table} from "../parts/table.js";
 
 export const hasSpans = () => (useStatus().data?.questions ?? []).includes("span_names");
@@ -27,12 +28,12 @@ export function Spans() {
 }
 
 function Page({p}) {
-    const range = rangeOf(p), at = {from: range.from, to: range.to};
+    const range = rangeOf(p), at = {from: range.from, to: range.to}, live = range.live && !p.sel; // a selection keeps its place
     const services = useData(apiUrl("services", at));
-    const names = useData(apiUrl("span_names", {service: p.service, ...at, limit: 500}));
+    const names = useData(p.name ? null : apiUrl("span_names", {service: p.service, ...at, limit: 500}), {live});
     return html`<div class="bar"><h1>Spans</h1><${Combo} label="service" placeholder="all services" value=${p.service ?? ""} options=${["all services", ...(services.data ?? []).map((s) => s.name)]} onPick=${(v) => patch({service: v === "all services" ? "" : v, name: "", sel: ""})} />
-            ${p.name && html`<span class="chip"><span>${p.name}</span><button aria-label="all spans" onClick=${() => patch({name: "", sel: ""})}>×</button></span>`}<span class="grow"></span><${TimePicker} range=${range} onPick=${(r) => patch({...r, sel: ""})} /></div>
-        ${p.name ? html`<${OneName} p=${p} at=${at} />` : html`<div class="pane"><${Loaded} of=${names} what="spans" empty=${(d) => !d.spans.length} nothing=${html`<${Box} title="No traces in this range">
+            ${p.name && html`<span class="chip"><span>${p.name}</span><button aria-label="all spans" onClick=${() => patch({name: "", sel: ""})}>×</button></span>`}<span class="grow"></span><${LiveState} range=${{live}} /><${TimePicker} range=${range} onPick=${(r) => patch({...r, sel: ""})} /></div>
+        ${p.name ? html`<${OneName} p=${p} at=${at} live=${live} />` : html`<div class="pane"><${Loaded} of=${names} what="spans" empty=${(d) => !d.spans.length} nothing=${html`<${Box} title="No traces in this range">
             <p>Send traces to the same OTLP port as profiles: spans appear here, linked to what they did.</p><//>`}>${(d) => html`<${Names} list=${d.spans} p=${p} />`}<//></div>`}`;
 }
 
@@ -46,7 +47,7 @@ const columns = [
 
 function Names({list, p}) {
     const [, key, way] = /^(\w+?)([+-]?)$/.exec(p.sort ?? "") ?? [0, "total", "-"];
-    return html`<div class="top-pane"><${Table} caption="spans by time" columns=${columns} rows=${list} sort=${{key, up: way === "+"}} rowKey=${(s) => s.service + "\0" + s.name}
+    return html`<div class="top-pane"><${Table} caption="spans by time" columns=${columns} rows=${list} sort=${{key, up: way === "+"}} rowKey=${(s) => s.service + "\0" + s.name} still
         onSort=${(s) => patch({sort: s.key + (s.up ? "+" : "-")}, {replace: true})} onPick=${(s) => patch({name: s.name, service: s.service})} /></div>`;
 }
 
@@ -56,22 +57,22 @@ const parseSel = (text) => {
     return m ? {slots: [Number(m[1]), Number(m[2])], rows: [Number(m[3]), Number(m[4])]} : null;
 };
 
-function OneName({p, at}) {
-    const heat = useData(apiUrl("span_heatmap", {service: p.service, span_name: p.name, ...at}));
-    return html`<${Loaded} of=${heat} what="latencies" empty=${(d) => !d.count} nothing=${html`<${Box} title="No such span in this range"><p>Choose another range or another span.</p><//>`}>${(d) => html`<${Latency} d=${d} p=${p} at=${at} />`}<//>`;
+function OneName({p, at, live}) {
+    const heat = useData(apiUrl("span_heatmap", {service: p.service, span_name: p.name, ...at}), {live});
+    return html`<${Loaded} of=${heat} what="latencies" empty=${(d) => !d.count} nothing=${html`<${Box} title="No such span in this range"><p>Choose another range or another span.</p><//>`}>${(d) => html`<${Latency} d=${d} p=${p} at=${at} live=${live} />`}<//>`;
 }
 
-function Latency({d, p, at}) {
+function Latency({d, p, at, live}) {
     const sel = parseSel(p.sel), edge = (slot) => String(BigInt(d.from) + BigInt(slot) * BigInt(d.step));
     const fits = sel && sel.slots[1] < d.counts.length && sel.rows[1] < d.bounds.length - 1 ? sel : null;
     const common = {service: p.service, span_name: p.name, ...at, by: "filefunction", max_nodes: 8000};
     const ask = fits ? {...common, span_from: edge(fits.slots[0]), span_to: edge(fits.slots[1] + 1), min_duration: `${Math.round(d.bounds[fits.rows[0]])}ns`, max_duration: `${Math.round(d.bounds[fits.rows[1] + 1])}ns`, against: "rest"}
         : p.sel === "slowest" ? {...common, slowest: 5} : common;
-    const tree = useTree(ask, p.zoom), [, setFound] = useState(null);
+    const tree = useTree(ask, p.zoom, {live}), [, setFound] = useState(null);
     const compared = tree.data?.columns > 1;
     const words = fits ? `spans of ${duration(d.bounds[fits.rows[0]])} to ${duration(d.bounds[fits.rows[1] + 1])} in the selected time, against all others of this name` : p.sel === "slowest" ? "the slowest 5 %, against the rest" : "all spans of this name";
     return html`<div class="panel spans-heat"><${HeatMap} data=${d} selected=${fits} label=${`latency of ${p.name} over time, ${d.count} spans`} onSelect=${(s) => patch({sel: `${s.slots.join("-")}_${s.rows.join("-")}`, zoom: ""})} /></div>
-        <div class="toolbar"><span class="num total">${number(d.count)} spans, ${number(d.errors)} errors · shown: ${words}</span><span class="grow"></span>
+        <div class="toolbar"><span class="num total">${fresh(`${number(d.count)} spans, ${number(d.errors)} errors · shown: ${words}`)}</span><span class="grow"></span>
             <button aria-pressed=${String(p.sel === "slowest")} onClick=${() => patch({sel: p.sel === "slowest" ? "" : "slowest", zoom: ""})}>Slowest 5 %</button>${fits && html`<button onClick=${() => patch({sel: "", zoom: ""})}>Clear the selection</button>`}${compared && html`<${DiffLegend} />`}</div>
         <div class="pane"><${Loaded} of=${tree} what="profiles of these spans" empty=${(t) => !(t.total[0][0] > 0) && !(t.total[1]?.[0] > 0)} nothing=${html`<${Box} title="No samples of these spans"><p>No profile is linked to them: the sender has to link samples to spans, as libwick, the Go module and the Python package do.</p><//>`}>
             ${(t) => html`<${FlamePane} tree=${t} params=${p} cover=${tree.cover} mode=${compared ? modeOf({mode: "share"}, t.type, tree.cover) : ""} onFound=${setFound} rootName=${p.name} label=${`Flame graph of ${p.name}`} />`}<//></div>`;
