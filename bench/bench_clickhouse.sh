@@ -3,7 +3,8 @@
 #
 # Starts Debian's clickhouse-server (18.16, zstd for all columns) on loopback, on the same machine as wick; or, with
 # WICK_BENCH_ENGINE=current, libchdb behind an HTTP server (tests/integration/chdb_peer.py), whose sizes are those of a current server, and
-# whose rate of ingest is not. WICK_BENCH_SCALE=0.1 makes it a tenth as large; WICK_BENCH_WHAT=agent has the samples of an agent, with times.
+# whose rate of ingest is not. WICK_BENCH_SCALE=0.1 makes it a tenth as large; WICK_BENCH_WHAT=agent has the samples of an
+# agent over a day, with times; WICK_BENCH_COLUMNS=1 lists the columns, too.
 set -eu
 cd "$(dirname "$0")/.."
 BUILD=${BUILD:-build}
@@ -34,8 +35,9 @@ echo "|---|---|---|"
 services=${WICK_BENCH_SERVICES:-50}
 export WICK_BENCH_TOGETHER=${WICK_BENCH_TOGETHER:-1000} # requests on their way at once, as from as many senders
 if [ "${WICK_BENCH_WHAT:-}" = agent ]; then
-    echo "| **agent: 300 processes, $windows minutes, 8 CPUs** | | |"
-    "$BUILD/bench/bench_store" agent "$url" 300 "$windows"
+    windows=$(python3 -c "print(int(1440 * $scale))")
+    echo "| **agent: 300 processes, $windows minutes, 8 CPUs, exports of 10 s** | | |"
+    "$BUILD/bench/bench_store" agent "$url" 300 "$windows" 10
 else
     echo "| **$services services x $windows windows x 1000 rows** | | |"
     "$BUILD/bench/bench_store" synthetic "$url" "$services" "$windows" 1000
@@ -46,6 +48,8 @@ ask "SELECT concat('| ', table, ', after merging | ', toString(round(sum(bytes) 
      WHERE active AND database = 'wick' AND table != 'schema' GROUP BY table ORDER BY sum(bytes) DESC FORMAT TSVRaw"
 ask "SELECT concat('| all tables, after merging | ', toString(round(sum(bytes) / $rows, 2)), ' B per sample | |') FROM system.parts
      WHERE active AND database = 'wick' FORMAT TSVRaw"
+[ -z "${WICK_BENCH_COLUMNS:-}" ] || ask "SELECT concat('| ', table, '.', name, ' | ', toString(round(data_compressed_bytes / $rows, 3)), ' B per sample | |')
+     FROM system.columns WHERE database = 'wick' AND data_compressed_bytes > $rows / 200 ORDER BY data_compressed_bytes DESC FORMAT TSVRaw"
 for _ in 1 2 3 4 5; do
     curl -sS -o /dev/null -w '%{time_total}\n' "http://$address/?database=wick&wait_end_of_query=1" --data-binary \
         "SELECT stack, sum(value), count() FROM samples WHERE tenant = '' AND type = 'cpu' AND service IN ('service-07') GROUP BY stack FORMAT RowBinary"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The store against its bars: bench_store WHAT DIR [N...]. Prints rows of a markdown table "what | measured | bar".
- * WHAT: synthetic SERVICES WINDOWS ROWS | files PATH | agent PROCESSES MINUTES | month DAYS | pids N | limits
+ * WHAT: synthetic SERVICES WINDOWS ROWS | files PATH | agent PROCESSES MINUTES [SECONDS OF AN EXPORT] | month DAYS | pids N | limits
  *
  * Samples are made or decoded outside the measured time; appending, syncing, flushing and compaction are inside it, as
  * CPU time of all threads until nothing is left to do. Requests of one window come at once and share a sync. Queries: median of nine, no cache of answers, ranges that begin
@@ -730,7 +730,13 @@ static void run_files(const char *dir, const char *path)
 
 enum { CPUS = 8 };
 
-static void run_agent(const char *dir, int processes, int minutes)
+/* Where an export ends, in seconds: up to 2 ms late. */
+static double export_end(int t, int seconds)
+{
+    return (double) (t + 1) * seconds + (t < 0 ? 0 : t * 7919ll % 1999 / 1e6);
+}
+
+static void run_agent(const char *dir, int processes, int minutes, int seconds)
 {
     struct store *s = open_bench(dir);
     double next[CPUS];
@@ -738,18 +744,18 @@ static void run_agent(const char *dir, int processes, int minutes)
     for (int c = 0; c < CPUS; c++)
         next[c] = 0.0066 * c;
     cpu_begin();
-    for (int t = 0; t < minutes * 12; t++) {
+    for (int t = 0; t < minutes * 60 / seconds; t++) {
         struct builder *b;
         struct batch *out;
         struct {
             int process;
             double at;
             int cpu;
-        } events[CPUS * 128];
+        } events[CPUS * 256];
         int n = 0;
 
         for (int c = 0; c < CPUS; c++)
-            for (; next[c] < (t + 1) * 5.0 && n < CPUS * 128;
+            for (; next[c] < export_end(t, seconds) && n < CPUS * 256;
                  next[c] += 1.0 / 19 + ((double) below(40000) - 20000) / 1e9) {
                 double u = (double) (rnd() >> 11) / 9007199254740992.0;
 
@@ -783,8 +789,8 @@ static void run_agent(const char *dir, int processes, int minutes)
                                           &(struct value){.kind = VALUE_INT, .integer = 1000 + p});
                     builder_scope(b, STR("agent"), STR("1"));
                     prof = builder_profile(b, &type, 1);
-                    prof->time_ns = T0 + t * 5 * NS_PER_S;
-                    prof->duration_ns = 5 * NS_PER_S;
+                    prof->time_ns = T0 + (int64_t) (export_end(t - 1, seconds) * 1e9);
+                    prof->duration_ns = seconds * NS_PER_S;
                     prof->period = 52631578;
                     prof->period_type =
                         (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
@@ -814,7 +820,7 @@ static void run_agent(const char *dir, int processes, int minutes)
         if (builder_finish(b, &out, NULL) < 0)
             exit(1);
         builder_free(b);
-        fake_now = T0 + (t + 1) * 5 * NS_PER_S;
+        fake_now = T0 + (t + 1) * seconds * NS_PER_S;
         append(s, out, 1);
         batch_unref(out);
         if (t % 60 == 59)
@@ -1002,7 +1008,7 @@ int main(int argc, char **argv)
     else if (strcmp(what, "files") == 0 && argc > 3)
         run_files(dir, argv[3]);
     else if (strcmp(what, "agent") == 0)
-        run_agent(dir, a, b);
+        run_agent(dir, a, b, c > 0 ? c : 5);
     else if (strcmp(what, "month") == 0)
         run_month(dir, a);
     else if (strcmp(what, "again") == 0)

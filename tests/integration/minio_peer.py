@@ -6,10 +6,13 @@ a program that is there already.
 import datetime
 import hashlib
 import hmac
+import http.client
+import http.server
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -82,8 +85,8 @@ class Minio:
                 time.sleep(0.2)
         raise AssertionError("minio does not start")
 
-    def place(self, prefix="p", more=""):
-        return f"s3://wick/{prefix}?endpoint={self.url}&timeout=20{more}"
+    def place(self, prefix="p", more="", url=None):
+        return f"s3://wick/{prefix}?endpoint={url or self.url}&timeout=20{more}"
 
     @staticmethod
     def env(user=USER, password=PASSWORD):
@@ -121,6 +124,64 @@ class Minio:
 
     def __exit__(self, *_):
         self.kill()
+
+
+class Counted:
+    """A proxy in front of it that counts what arrives: requests is a list of [method, bytes of the answer, begin, end]. It keeps each answer
+    for `delay` seconds, so that requests that are sent at once overlap however busy the machine is."""
+
+    def __init__(self, url, delay=0.0):
+        proxy, self.requests, self.delay = self, [], delay
+        host, port = url.split("//")[1].split(":")
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def serve(self):
+                entry = [self.command, 0, time.monotonic(), None]
+                proxy.requests.append(entry)
+                body = self.rfile.read(int(self.headers.get("content-length", "0")))
+                there = http.client.HTTPConnection(host, int(port), timeout=60)
+                there.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+                for k, v in self.headers.items():
+                    there.putheader(k, v)
+                there.endheaders(body)
+                answer = there.getresponse()
+                data = answer.read()
+                there.close()
+                time.sleep(proxy.delay)
+                entry[1], entry[3] = len(data), time.monotonic()
+                self.send_response_only(answer.status)
+                for k, v in answer.getheaders():
+                    if k.lower() not in ("connection", "transfer-encoding"):
+                        self.send_header(k, v)
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = serve  # noqa: N815
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def rounds(self, since=0):
+        """How many of the requests were waited for one after the other: the most that do not overlap."""
+        n, free = 0, 0.0
+        for begin, end in sorted(((r[2], r[3]) for r in self.requests[since:] if r[3]), key=lambda x: x[1]):
+            if begin >= free:
+                n, free = n + 1, end
+        return n
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 if __name__ == "__main__":

@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store in ClickHouse, with real servers: Debian's clickhouse-server (18.16), alone and as a cluster with ZooKeeper; and a current
 version, libchdb behind an HTTP server (chdb_peer.py). All of it is slow but the first tests, which need no server."""
+import base64
 import http.server
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import threading
 import time
 import urllib.parse
+from pathlib import Path
 
 import pytest
 
 import chdb_peer
 import clickhouse_peer
+import minio_peer
 from wick_tools import BUILD, SHOP, WICK, Server, log_of, request, tokens_of, wait_for
 
 slow = pytest.mark.slow
-SCHEMA = 3  # the version of the tables
+SCHEMA = 4  # the version of the tables
 
 
 def test_refuses_what_it_cannot_do(tmp_path):
@@ -48,6 +52,14 @@ class Hung(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", "0")))
         words = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
         sql, answer = words["query"][0] if "query" in words else body.decode("latin-1"), b""
+        if self.server.password and base64.b64decode(self.headers["authorization"].split()[1]).decode() != f"default:{self.server.password}":
+            answer = b"Code: 516. DB::Exception: default: Authentication failed"
+            self.server.refused += 1
+            self.send_response(403)
+            self.send_header("content-length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+            return
         if self.server.silent:
             self.server.inserts.append((sql, body))
             self.server.ended.wait(60)
@@ -63,6 +75,9 @@ class Hung(http.server.BaseHTTPRequestHandler):
             if self.server.hangs:
                 self.server.ended.wait(60)
                 return
+        elif self.server.hostile:
+            self.server.hostile(self)
+            return
         self.send_response(200)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
@@ -76,6 +91,8 @@ class HungPeer(http.server.ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Hung)
         self.inserts, self.hangs, self.ended, self.schema = [], True, threading.Event(), b"%d\n" % SCHEMA
         self.silent = False  # True: nothing is answered
+        self.password, self.refused = None, 0
+        self.hostile = None  # answers queries
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def url(self):
@@ -124,6 +141,119 @@ def test_ends_while_clickhouse_hangs(tmp_path):
             assert first[0] in other.inserts[len(first):], "the same block"
             assert {"series", "stacks", "locations", "samples", "links", "profiles"} <= {t for t, _ in other.inserts}
             spool.stop()
+
+
+def test_password_changes(tmp_path):
+    """The password of a ClickHouse is changed, and then the file: the server goes on without a restart; before, it refuses with 503."""
+    secret = tmp_path / "secret"
+    secret.write_text("first\n")
+    secret.chmod(0o644)
+    with HungPeer() as peer:
+        peer.hangs, peer.password = False, "first"
+        s = serve(tmp_path, "s", f"{peer.url()}?password_file={secret}", "--set", 'user=""')
+        try:
+            assert s.send(request(SHOP))[0] == 200
+            peer.password = "second"
+            status, body = s.send(request(SHOP, service="cart"))
+            assert status == 503 and peer.refused
+            n = len(peer.inserts)
+            (tmp_path / "new").write_text("second\n")
+            (tmp_path / "new").chmod(0o644)
+            (tmp_path / "new").rename(secret)
+            wait_for(lambda: s.send(request(SHOP, service="cart"))[0] == 200, 60, "the new password is used")
+            assert len(peer.inserts) > n
+            assert "first" not in log_of(s) and "second" not in log_of(s)
+        finally:
+            s.stop()
+
+
+def send_raw(handler, body, length=None):
+    handler.send_response(200)
+    handler.send_header("content-length", str(len(body) if length is None else length))
+    handler.end_headers()
+    handler.wfile.write(body)
+    if length is not None:
+        handler.wfile.flush()
+        handler.close_connection = True
+
+
+def send_endless(handler):
+    handler.send_response(200)
+    handler.send_header("transfer-encoding", "chunked")
+    handler.end_headers()
+    chunk = b"100000\r\n" + bytes(0x100000) + b"\r\n"
+    try:
+        for _ in range(3000):
+            handler.wfile.write(chunk)
+    except OSError:
+        pass
+    handler.close_connection = True
+
+
+def send_slowly(handler):
+    handler.send_response(200)
+    handler.send_header("content-length", "1000")
+    handler.end_headers()
+    handler.server.ended.wait(20)
+    handler.close_connection = True
+
+
+HOSTILE = {
+    "damaged": lambda h: send_raw(h, random.Random(5).randbytes(100_000)),
+    "lengths": lambda h: send_raw(h, b"\xff" * 4096),
+    "text": lambda h: send_raw(h, b"<html>Welcome to nginx</html>\n" * 100),
+    "truncated": lambda h: send_raw(h, bytes(500), 1_000_000),
+    "length that cannot be": lambda h: send_raw(h, b"", 1 << 62),
+    "slow": send_slowly,
+}
+
+
+def rss_kb(pid):
+    return next(int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+
+
+def hostile_queries(s):
+    now = time.time_ns()
+    for path in ("top?query=cpu", "flame?query=cpu", "series?query=cpu&step=60s", "services", "labels", "spans?query=cpu"):
+        yield path, s.get(f"/api/v1/{path}{'&' if '?' in path else '?'}from={now - 3600 * 10**9}&to={now}")
+
+
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=slow) if k == "slow" else k for k in HOSTILE])
+def test_hostile_answers(tmp_path, kind):
+    """A ClickHouse that answers queries with what it should not: an error message or an answer without data, never a crash or a hang, little memory;
+    and the server still answers when ClickHouse does."""
+    with HungPeer() as peer:
+        peer.hangs = False
+        s = serve(tmp_path, "s", f"{peer.url()}?timeout=1")
+        try:
+            peer.hostile = HOSTILE[kind]
+            statuses = {path: answer for path, answer in hostile_queries(s)}
+            assert s.p.poll() is None, log_of(s)
+            assert all(status in (200, 500, 502, 503, 504) for status, _ in statuses.values()), statuses
+            if kind in ("truncated", "length that cannot be", "slow"):
+                assert statuses["top?query=cpu"][0] >= 500 and b"ClickHouse" in statuses["top?query=cpu"][1], statuses
+            assert rss_kb(s.p.pid) < 600_000
+            peer.hostile = None
+            assert s.get("/api/v1/services")[0] == 200
+            assert s.send(request(SHOP))[0] == 200
+        finally:
+            s.stop()
+
+
+@slow
+def test_endless_answer(tmp_path):
+    """An answer of gigabytes ends at a gigabyte, with an error message."""
+    with HungPeer() as peer:
+        peer.hangs = False
+        s = serve(tmp_path, "s", peer.url())
+        try:
+            peer.hostile = send_endless
+            status, body = s.get("/api/v1/top?query=cpu")
+            assert status >= 400 and b"choose a shorter time range" in body, (status, body)
+            peer.hostile = None
+            assert s.get("/api/v1/services")[0] == 200 and rss_kb(s.p.pid) < 3_000_000
+        finally:
+            s.stop()
 
 
 def test_ends_while_it_starts(tmp_path):
@@ -442,14 +572,64 @@ def test_migrate(single, database, tmp_path):
     assert "use a later one" in wick(tmp_path, "store", "migrate", "--store", url, code=1).stderr
 
 
+def statements_of_version_3(tmp_path, url, version):
+    """The statements that create the schema of version 3, which say that it is this version."""
+    for statement in wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout.split(";\n"):
+        for now, then in ((r"LowCardinality\(Int64\) CODEC\(ZSTD\(3\)\)", "Int64 CODEC(Delta, ZSTD(1))"),
+                          (r"LowCardinality\(UInt64\) CODEC\(ZSTD\(3\)\)", "UInt64 CODEC(ZSTD(1))"),
+                          (r" TTL toDateTime\(.*?\) \+ INTERVAL 2 DAY", ""), (r", allow_suspicious\w+ = 1", ""),
+                          (r"VALUES \(\d+\)", f"VALUES ({version})")):
+            statement = re.sub(now, then, statement)
+        if statement.strip():
+            yield statement
+
+
+@slow
+def test_migrate_from_version_3(single, database, tmp_path):
+    """Version 3 kept the keys of all profiles, and other types in `samples`: what was stored is answered after the migration, a profile that is
+    sent again is recognised, and (on servers that have TTL) the keys of profiles that were received days ago are dropped."""
+    url, db = single.url(database), database
+    for statement in statements_of_version_3(tmp_path, url, 3):
+        single.node.ask(statement)
+    assert "TTL" not in single.node.ask(f"SHOW CREATE TABLE {db}.profiles")
+    single.node.ask(f"INSERT INTO {db}.schema (version) VALUES ({SCHEMA})")  # a server fills it as version 3 would have
+    again = request(SHOP)
+    s = serve(tmp_path, "s", url)
+    try:
+        assert s.send(again)[0] == 200 and total(s) == 42
+    finally:
+        s.stop()
+    single.node.ask(f"DROP TABLE {db}.schema")
+    for statement in statements_of_version_3(tmp_path, url, 3):
+        if ".schema" in statement:
+            single.node.ask(statement)
+    columns = ("tenant, service, type, unit, time, duration, series, meta, seq, joined, id, value, samples, {0} AS key_start, {0} AS key, "
+               "received - 5 * toInt64(86400000000000) AS received")
+    single.node.ask(f"INSERT INTO {db}.profiles SELECT {columns.format(77)} FROM {db}.profiles")
+    dry = wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout
+    assert f"VALUES ({SCHEMA})" in dry and "CREATE" not in dry and "samples.time" not in dry
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == dry
+    assert wick(tmp_path, "store", "migrate", "--store", url).stdout == ""
+    single.node.ask(f"OPTIMIZE TABLE {db}.profiles FINAL")
+    keys = single.node.ask(f"SELECT key FROM {db}.profiles ORDER BY received FORMAT TSV").split()
+    assert len(keys) == 2 and keys[1] not in ("0", "77")
+    assert keys[0] == ("0" if "TTL" in dry else "77")
+    single.node.ask(f"ALTER TABLE {db}.profiles DELETE WHERE received < toInt64({time.time_ns() - 86400 * 10**9})")
+    s = serve(tmp_path, "s2", url)
+    try:
+        assert s.send(again)[0] == 200
+        assert s.send(request(SHOP))[0] == 200
+        assert total(s) == 84
+    finally:
+        s.stop()
+
+
 @slow
 def test_migrate_from_version_2(single, database, tmp_path):
     """Version 2 had other codecs: what was stored and what is stored later is answered after the migration."""
     url, db = single.url(database), database
-    for statement in wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout.split(";\n"):
-        if statement.strip():
-            statement = re.sub(r"CODEC\(((GCD, )?T64, ZSTD\(1\)|ZSTD\(3\))\)", "CODEC(ZSTD(1))", statement)
-            single.node.ask(statement.replace(f"VALUES ({SCHEMA})", "VALUES (2)"))
+    for statement in statements_of_version_3(tmp_path, url, 2):
+        single.node.ask(re.sub(r"CODEC\(((GCD, )?T64, ZSTD\(1\)|ZSTD\(3\))\)", "CODEC(ZSTD(1))", statement))
     assert "T64" not in single.node.ask(f"SHOW CREATE TABLE {db}.samples")
     old = ", ".join(["''", "'old'", "'cpu'", f"{time.time_ns() - 3600 * 10**9} + number", "unhex('" + "11" * 16 + "')", "1", "1", "0", "0", "0",
                      "if(number % 3, toInt64(-9223372036854775808), toInt64(number * 1000003))", "10000000 * number"])
@@ -457,7 +637,7 @@ def test_migrate_from_version_2(single, database, tmp_path):
     sums = f"SELECT count(), sum(value), sum(ts % 1000000007), sum(cityHash64(time, ts, value)) FROM {db}.samples WHERE service = 'old'"
     want = single.node.ask(sums)
     dry = wick(tmp_path, "store", "migrate", "--store", url, "--dry-run").stdout
-    assert "VALUES (3)" in dry and "CREATE" not in dry
+    assert "VALUES (3)" in dry and f"VALUES ({SCHEMA})" in dry and "CREATE" not in dry
     assert wick(tmp_path, "store", "migrate", "--store", url).stdout == dry
     assert wick(tmp_path, "store", "migrate", "--store", url).stdout == ""
     assert ("T64" in single.node.ask(f"SHOW CREATE TABLE {db}.samples")) == ("CODEC" in dry)
@@ -527,3 +707,42 @@ def test_copy_continues(single, database, tmp_path):
         wick(tmp_path, "store", "export", "--store", str(store), "--format", "pprof", "-o", str(file))
     texts = [subprocess.run([WICK, "pprof", "-top", "-nodecount=100", str(f)], capture_output=True, text=True).stdout for f in files]
     assert sorted(texts[0].splitlines()[4:]) == sorted(texts[1].splitlines()[4:]) and "f29" in texts[0]
+
+
+@slow
+def test_copy_is_killed(single, database, tmp_path):
+    """A copy is killed (SIGKILL) again and again while it is between the first and the last hour, and continues each time; in the end all of it is
+    there once, of both tenants' stores."""
+    now, hours = time.time_ns(), 24
+    for k, base in ((0, 100), (1, 7000)):
+        source, state, db = tmp_path / f"source{k}", tmp_path / f"state{k}", f"{database}{k}"
+        files = []
+        for i in range(hours):
+            r = request([(f"main;f{i}", base + i, i % 3 == 0)], start=now - (i + 1) * 3600 * 10**9)
+            files.append(tmp_path / f"{i}.otlp")
+            files[-1].write_bytes(r.SerializeToString())
+        wick(tmp_path, "store", "import", "--store", str(source), *map(str, files))
+        copy = [WICK, "store", "copy", str(source), None, "--state", str(state)]
+        env = {**os.environ, "XDG_DATA_HOME": str(tmp_path), "HOME": str(tmp_path)}
+        kills = 0
+        with minio_peer.Counted(f"http://{single.node.address}", 0.05) as proxy:
+            copy[4] = f"clickhouse://default@{proxy.url[7:]}/{db}"
+            try:
+                for _ in range(60):
+                    before = state.read_text() if state.exists() else None
+                    p = subprocess.Popen(copy, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env)
+                    wait_for(lambda: p.poll() is not None or (state.exists() and state.read_text() not in ("", before)), 120, "an hour is copied")  # noqa: B023
+                    if p.poll() is None and kills < 5:
+                        p.kill()
+                        kills += 1
+                        p.communicate()
+                        continue
+                    said = p.communicate(timeout=120)[1]
+                    assert p.returncode == 0, said
+                    break
+                assert kills >= 3 and "continuing" in said and "done" in said, (kills, said)
+                assert not state.exists()
+                assert int(single.node.ask(f"SELECT sum(value) FROM {db}.samples")) == sum(base + i for i in range(hours))
+                assert int(single.node.ask(f"SELECT count() FROM {db}.profiles")) == hours
+            finally:
+                single.node.ask(f"DROP DATABASE IF EXISTS {db}")

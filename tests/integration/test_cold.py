@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Segments in an object store (store.cold): what is refused without a server, and, slow, everything with a real one (MinIO). The
 unit test test_store_cold.c injects the failures that a real server does not have."""
+import json
 import os
 import subprocess
 import time
@@ -131,3 +132,62 @@ def test_minio(tmp_path, minio):
     finally:
         s.stop()
         assert "pa55word" not in log_of(s)
+
+
+@slow
+def test_round_trips_of_a_cold_day(tmp_path, minio):
+    """A proxy counts what arrives at the object store: the flame graph of one service over a cold day, of two tenants, needs at most three round
+    trips, and has the total of what was sent. A wrong credential file is refused; when the file is right again, so is the answer, without a restart."""
+    d, secret = tmp_path / "wick", tmp_path / "credentials"
+    d.mkdir(mode=0o755)
+    tokens = tokens_of(d)
+    env = minio.env()
+
+    def write(password):
+        (tmp_path / "new").write_text(f"[default]\naws_access_key_id = {env['AWS_ACCESS_KEY_ID']}\naws_secret_access_key = {password}\n")
+        (tmp_path / "new").chmod(0o644)
+        (tmp_path / "new").rename(secret)
+
+    write(env["AWS_SECRET_ACCESS_KEY"])
+    midnight = time.time_ns() // DAY * DAY - 3 * DAY
+    with minio_peer.Counted(minio.url) as proxy:
+        s = Server(d, "--no-agent", f"--set=store.cold={minio.place(more=f'&credentials={secret}', url=proxy.url)}", "--set", 'user=""')
+        s.root = token_of(s, "admin")
+
+        def flame(t, service):
+            return s.get(f"/api/v1/flame?query=cpu{{service.name=%22{service}%22}}&from={midnight}&to={midnight + DAY}", token=t)
+
+        try:
+            sent = {}
+            for i in range(96):
+                for t, token in enumerate(tokens):
+                    for service in ("cart", "shop"):
+                        samples = [(f"main;{service};f{(i * 7 + j) % 50}", 1 + (i + j + t) % 9, False) for j in range(20)]
+                        assert s.send(request(samples, service=service, start=midnight + i * 900 * 10**9), token)[0] == 200
+                        sent[token, service] = sent.get((token, service), 0) + sum(x[1] for x in samples)
+            s.stop()
+            s.start()
+            wait_for(lambda: metric(s, "wick_store_cold_segments") == 2 and not list((d / "store").glob("*/seg/*.seg")), 180, "both days are moved")
+            proxy.delay = 0.2
+            for token, service in sent:
+                s.stop()
+                s.start()
+                before = len(proxy.requests)
+                status, body = flame(token, service)
+                assert status == 200 and json.loads(body)["nodes"][0][3] == sent[token, service]
+                assert 1 <= proxy.rounds(before) <= 3, proxy.requests[before:]
+                assert {r[0] for r in proxy.requests[before:]} == {"GET"}
+                before = len(proxy.requests)
+                assert flame(token, service)[0] == 200 and len(proxy.requests) == before, "from the cache"
+            proxy.delay = 0
+            write("wrong-secret")
+            s.stop()
+            s.start()
+            status, body = flame(tokens[0], "shop")
+            assert status >= 500 and b"SignatureDoesNotMatch" in body, (status, body)
+            write(env["AWS_SECRET_ACCESS_KEY"])
+            wait_for(lambda: flame(tokens[0], "shop")[0] == 200, 60, "the credentials are read again")
+            assert json.loads(flame(tokens[0], "shop")[1])["nodes"][0][3] == sent[tokens[0], "shop"]
+        finally:
+            s.stop()
+            assert "secret" not in log_of(s).replace("credentials=", "")

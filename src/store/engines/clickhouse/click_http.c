@@ -11,19 +11,25 @@
 
 enum { ANSWER_MAX = 1 << 30, MESSAGE_MAX = 400 };
 
-int click_http_init(struct click_http *h, const char *place, struct err *e)
+static int make_authorization(const char *user, struct str password, struct buf *ret)
 {
     _cleanup_(buf_done) struct buf pair = BUF_INIT;
+
+    buf_printf(&pair, "%s:%.*s", user, STR_FMT(password));
+    buf_puts(ret, "Basic ");
+    base64_encode(ret, pair.p, pair.n);
+    return buf_error(&pair) ? buf_error(&pair) : buf_error(ret);
+}
+
+int click_http_init(struct click_http *h, const char *place, struct err *e)
+{
     int r;
 
-    *h = (struct click_http){0};
+    *h = (struct click_http){.lock = PTHREAD_MUTEX_INITIALIZER};
     r = click_url_parse(place, &h->url, e);
     if (r < 0)
         return r;
-    buf_printf(&pair, "%s:%s", h->url.user, h->url.password);
-    buf_puts(&h->authorization, "Basic ");
-    base64_encode(&h->authorization, pair.p, pair.n);
-    r = buf_error(&pair) ? buf_error(&pair) : buf_error(&h->authorization);
+    r = make_authorization(h->url.user, str_from(h->url.password), &h->authorization);
     return r < 0 ? err_set(e, r, "out of memory") : 0;
 }
 
@@ -31,6 +37,27 @@ void click_http_done(struct click_http *h)
 {
     buf_done(&h->authorization);
     click_url_done(&h->url);
+}
+
+/* After a server refused what `used` says: true if there is another password now. */
+static bool reread_password(struct click_http *h, struct str used)
+{
+    _cleanup_(buf_done) struct buf password = BUF_INIT, made = BUF_INIT;
+    bool other;
+
+    if (!h->url.password_file || click_password_read(h->url.password_file, &password, NULL) < 0 ||
+        make_authorization(h->url.user, buf_str(&password), &made) < 0)
+        return false;
+    other = !str_eq(buf_str(&made), used);
+    pthread_mutex_lock(&h->lock);
+    if (other) {
+        struct buf old = h->authorization;
+
+        h->authorization = made;
+        made = old;
+    }
+    pthread_mutex_unlock(&h->lock);
+    return other;
 }
 
 void click_http_stop(struct click_http *h)
@@ -101,6 +128,7 @@ struct sending {
     struct str body;
     struct click_call *call;
     struct buf *ret;
+    struct buf authorization; /* what this request uses: another thread may change that of all */
 };
 
 static int send_to(const struct sending *x, const char *host, struct err *e)
@@ -108,7 +136,7 @@ static int send_to(const struct sending *x, const char *host, struct err *e)
     struct click_http *h = x->h;
     struct click_call *call = x->call;
     struct buf *ret = x->ret;
-    struct http_header headers[] = {{STR("authorization"), buf_str(&h->authorization)}};
+    struct http_header headers[] = {{STR("authorization"), buf_str(&x->authorization)}};
     struct tls_options tls = {.ca_file = h->url.ca, .insecure_skip_verify = h->url.insecure, .http1 = true};
     struct fetch_options o = {.url = host,
                               .target = x->target,
@@ -165,23 +193,26 @@ static bool is_about_host(int r, int code)
     return r != -E2BIG && r != -ECANCELED && r != -ENOMEM && (r != -EREMOTEIO || code == 210 || code == 279 || !code);
 }
 
-static int send_to_any(struct click_http *h, struct str sql, struct click_call *call, struct buf *ret, struct err *e)
+static int send_to_hosts(struct sending *x, struct err *e)
 {
-    _cleanup_(buf_done) struct buf target = BUF_INIT;
+    struct click_http *h = x->h;
+    struct click_call *call = x->call;
     uint32_t first = atomic_load(&h->current);
-    struct sending x = {h, NULL, call->data.n ? call->data : sql, call, ret};
-    int r = make_target(h, call, sql, &target);
+    int r = 0;
 
-    x.target = target.p;
-    if (r < 0)
-        return err_set(e, r, "out of memory");
+    buf_reset(&x->authorization);
+    pthread_mutex_lock(&h->lock);
+    buf_put_buf(&x->authorization, &h->authorization);
+    pthread_mutex_unlock(&h->lock);
+    if (buf_error(&x->authorization))
+        return err_set(e, -ENOMEM, "out of memory");
     if (call->host)
-        return send_to(&x, call->host, e);
+        return send_to(x, call->host, e);
     for (uint32_t i = 0; i < h->url.n_hosts; i++) {
         uint32_t host = (first + i) % h->url.n_hosts;
 
         call->code = 0;
-        r = send_to(&x, h->url.hosts[host], e);
+        r = send_to(x, h->url.hosts[host], e);
         if (r >= 0) {
             if (i)
                 atomic_store(&h->current, host);
@@ -190,6 +221,22 @@ static int send_to_any(struct click_http *h, struct str sql, struct click_call *
         if (!is_about_host(r, call->code))
             break;
     }
+    return r;
+}
+
+static int send_to_any(struct click_http *h, struct str sql, struct click_call *call, struct buf *ret, struct err *e)
+{
+    _cleanup_(buf_done) struct buf target = BUF_INIT;
+    struct sending x = {h, NULL, call->data.n ? call->data : sql, call, ret, BUF_INIT};
+    int r = make_target(h, call, sql, &target);
+
+    if (r < 0)
+        return err_set(e, r, "out of memory");
+    x.target = target.p;
+    r = send_to_hosts(&x, e);
+    if (r == -EACCES && reread_password(h, buf_str(&x.authorization)))
+        r = send_to_hosts(&x, e);
+    buf_done(&x.authorization);
     return r;
 }
 

@@ -2,11 +2,13 @@
 /*
  * Requests to ClickHouse over HTTP. Each runs to its end on the caller's thread. A host that does not answer is skipped,
  * and the next one of the location is used from then on. Answers are only delivered whole: the server is asked to wait for the end
- * of the query, so that an error in the middle of a result is an HTTP error, not a truncated result.
+ * of the query, so that an error in the middle of a result is an HTTP error, not a truncated result. When a server refuses the password and
+ * the password file has another one by then, the request is sent again with that.
  */
 #ifndef CLICKHOUSE_CLICK_HTTP_H
 #define CLICKHOUSE_CLICK_HTTP_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "base/buf.h"
@@ -18,6 +20,7 @@
 
 struct click_http {
     struct click_url url;
+    pthread_mutex_t lock; /* of authorization */
     struct buf authorization;
     _Atomic uint32_t current;             /* the host to be asked first */
     _Atomic uint64_t requests, waited_ns; /* since start, without `uncounted` ones */

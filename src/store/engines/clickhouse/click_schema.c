@@ -95,12 +95,40 @@ static const char *type_of(const struct schema_plan *p, const struct click_colum
     return p->server >= MODERN && c->modern ? c->modern : c->type;
 }
 
-static void put_columns(struct schema_plan *p, const struct click_table_def *t)
+static bool has_ttl(const struct schema_plan *p, const struct click_column *c)
+{
+    return strstr(type_of(p, c), " TTL ") != NULL;
+}
+
+/* Whether this server stores the column as a dictionary of numbers, which it allows only with a setting. */
+static bool is_repeated(const struct schema_plan *p, const struct click_column *c)
+{
+    return p->server >= NEWEST && c->newest && strncmp(c->newest, "LowCardinality(", 15) == 0;
+}
+
+/* A table that only distributes rows has the plain types: the servers convert them. */
+static void put_columns(struct schema_plan *p, const struct click_table_def *t, bool distributes)
 {
     buf_puts(&p->sql, " (");
     for (const struct click_column *c = t->columns; c->name; c++)
-        buf_printf(&p->sql, "%s%s %s", c == t->columns ? "" : ", ", c->name, type_of(p, c));
+        buf_printf(&p->sql, "%s%s %s", c == t->columns ? "" : ", ", c->name,
+                   distributes && (is_repeated(p, c) || has_ttl(p, c)) ? c->type : type_of(p, c));
     buf_putc(&p->sql, ')');
+}
+
+static void put_settings(struct schema_plan *p, const struct click_table_def *t)
+{
+    const char *before = " SETTINGS ";
+
+    if (p->server >= MODERN + 200 && !*p->u->cluster) { /* 22.1 and later: identical blocks are stored once here, too */
+        buf_printf(&p->sql, "%snon_replicated_deduplication_window = 1000", before);
+        before = ", ";
+    }
+    for (const struct click_column *c = t->columns; c->name; c++)
+        if (is_repeated(p, c)) {
+            buf_printf(&p->sql, "%sallow_suspicious_low_cardinality_types = 1", before);
+            return;
+        }
 }
 
 static int plan_table(struct schema_plan *p, const struct click_table_def *t)
@@ -110,17 +138,16 @@ static int plan_table(struct schema_plan *p, const struct click_table_def *t)
 
     buf_printf(&p->sql, "CREATE TABLE IF NOT EXISTS %s.%s%s", db, t->name, suffix);
     put_on_cluster(p);
-    put_columns(p, t);
+    put_columns(p, t, false);
     put_engine(p, t->name, t->engine, t->arguments);
     buf_printf(&p->sql, " PARTITION BY %s ORDER BY (%s)", t->partition, t->order);
-    if (p->server >= MODERN + 200 && !*p->u->cluster) /* 22.1 and later: identical blocks are stored once here, too */
-        buf_puts(&p->sql, " SETTINGS non_replicated_deduplication_window = 1000");
+    put_settings(p, t);
     r = report(p);
     if (r < 0 || !*p->u->cluster)
         return r;
     buf_printf(&p->sql, "CREATE TABLE IF NOT EXISTS %s.%s", db, t->name);
     put_on_cluster(p);
-    put_columns(p, t);
+    put_columns(p, t, true);
     buf_printf(&p->sql, " ENGINE = Distributed('%s', '%s', '%s_local', %s)", p->u->cluster, db, t->name, t->shard);
     return report(p);
 }
@@ -170,19 +197,17 @@ static int plan_linked(struct schema_plan *p)
     return report(p);
 }
 
-/* From version 2 to 3: other codecs, which apply to parts that are written from then on. */
-static int plan_codecs(struct schema_plan *p)
+struct changed_column {
+    enum click_table table;
+    const char *column;
+};
+
+/* Gives columns the codecs and the TTL that they have now. Codecs apply to parts that are written from then on. */
+static int plan_changed(struct schema_plan *p, const struct changed_column *changed, size_t n, int version)
 {
-    static const struct {
-        enum click_table table;
-        const char *column;
-    } changed[] = {
-        {CLICK_SAMPLES, "ts"},  {CLICK_SAMPLES, "value"}, {CLICK_LINKS, "ts"},
-        {CLICK_LINKS, "value"}, {CLICK_LINKS, "stack"},
-    };
     int r = 0;
 
-    for (size_t i = 0; r == 0 && p->server >= MODERN && i < ARRAY_SIZE(changed); i++) {
+    for (size_t i = 0; r == 0 && p->server >= MODERN && i < n; i++) {
         const struct click_table_def *t = &click_tables[changed[i].table];
         const struct click_column *c = t->columns;
 
@@ -194,8 +219,32 @@ static int plan_codecs(struct schema_plan *p)
     }
     if (r < 0)
         return r;
-    buf_printf(&p->sql, "INSERT INTO %s.schema (version) VALUES (3)", p->u->database);
+    buf_printf(&p->sql, "INSERT INTO %s.schema (version) VALUES (%d)", p->u->database, version);
     return report(p);
+}
+
+/* From version 2 to 3. */
+static int plan_codecs(struct schema_plan *p)
+{
+    static const struct changed_column changed[] = {
+        {CLICK_SAMPLES, "ts"},  {CLICK_SAMPLES, "value"}, {CLICK_LINKS, "ts"},
+        {CLICK_LINKS, "value"}, {CLICK_LINKS, "stack"},
+    };
+
+    return plan_changed(p, changed, ARRAY_SIZE(changed), 3);
+}
+
+/* From version 3 to 4. `time` and `attrs` of samples keep their types: the first is part of the order, which cannot be changed, and the second
+ * would be rewritten in all parts. */
+static int plan_keys(struct schema_plan *p)
+{
+    static const struct changed_column changed[] = {
+        {CLICK_PROFILES, "samples"},
+        {CLICK_PROFILES, "key_start"},
+        {CLICK_PROFILES, "key"},
+    };
+
+    return plan_changed(p, changed, ARRAY_SIZE(changed), 4);
 }
 
 static int plan_all(struct schema_plan *p)
@@ -226,6 +275,8 @@ int click_schema_plan(const struct click_url *u, uint32_t server, uint32_t from,
         r = plan_linked(&p);
     if (r == 0 && (from == 1 || from == 2))
         r = plan_codecs(&p);
+    if (r == 0 && from >= 1 && from <= 3)
+        r = plan_keys(&p);
     buf_done(&p.sql);
     return r;
 }

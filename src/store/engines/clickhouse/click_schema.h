@@ -9,8 +9,9 @@
 
 #include "store/engines/clickhouse/click_http.h"
 
-/* 1: `samples` had the columns trace and span. 2: it has `linked` instead. 3: other codecs. */
-enum { CLICK_SCHEMA_VERSION = 3 };
+/* 1: `samples` had the columns trace and span. 2: it has `linked` instead. 3: other codecs. 4: keys of `profiles`
+ * expire, and tables that are created have times and attributes as LowCardinality. */
+enum { CLICK_SCHEMA_VERSION = 4 };
 
 /* Called for each statement, in order. */
 typedef int (*click_statement_fn)(void *ctx, struct str sql, struct err *e);

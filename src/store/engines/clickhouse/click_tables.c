@@ -13,17 +13,25 @@
 #define FEW_BITS(type) type " CODEC(T64, ZSTD(1))"
 #define MULTIPLES(type) type " CODEC(GCD, T64, ZSTD(1))"
 
+/* Numbers of which there are few different ones in an hour, and which come in no order: starts of profiles within a stack, and sets of attributes.
+ * Differences of the starts would be small only where all senders export at regular times. */
+#define REPEATED(type) "LowCardinality(" type ") CODEC(ZSTD(3))"
+
+/* Keys recognise a profile that is sent again within a day; they are random, and need more bytes than the rest of the row. */
+#define KEY_TTL " TTL toDateTime(intDiv(received, 1000000000)) + INTERVAL 2 DAY"
+
 /* "linked": the sample belongs to a span; `links` says to which. Trace and span IDs are random: in `samples`, they would need more bytes than
  * everything else. */
-#define SAMPLE_COLUMNS(stack_codec, ...)                                                                     \
-    {"tenant", "String", LOW, NULL}, {"service", "String", LOW, NULL}, {"type", "String", LOW, NULL},        \
-        {"time", "Int64", RISING("Int64"), NULL},                                                            \
-        {"stack", "FixedString(16)", "FixedString(16) CODEC(" stack_codec ")", NULL},                        \
-        {"series", "UInt64", PACKED("UInt64"), NULL}, {"meta", "UInt64", PACKED("UInt64"), NULL},            \
-        {"seq", "UInt16", PACKED("UInt16"), NULL}, {"attrs", "UInt64", PACKED("UInt64"), NULL}, __VA_ARGS__, \
-        {"ts", "Int64", FEW_BITS("Int64"), NULL}, {"value", "Int64", PACKED("Int64"), MULTIPLES("Int64")},   \
-    {                                                                                                        \
-        0                                                                                                    \
+#define SAMPLE_COLUMNS(stack_codec, ...)                                                                      \
+    {"tenant", "String", LOW, NULL}, {"service", "String", LOW, NULL}, {"type", "String", LOW, NULL},         \
+        {"time", "Int64", RISING("Int64"), REPEATED("Int64")},                                                \
+        {"stack", "FixedString(16)", "FixedString(16) CODEC(" stack_codec ")", NULL},                         \
+        {"series", "UInt64", PACKED("UInt64"), NULL}, {"meta", "UInt64", PACKED("UInt64"), NULL},             \
+        {"seq", "UInt16", PACKED("UInt16"), NULL}, {"attrs", "UInt64", PACKED("UInt64"), REPEATED("UInt64")}, \
+        __VA_ARGS__, {"ts", "Int64", FEW_BITS("Int64"), NULL},                                                \
+        {"value", "Int64", PACKED("Int64"), MULTIPLES("Int64")},                                              \
+    {                                                                                                         \
+        0                                                                                                     \
     }
 
 const struct click_table_def click_tables[CLICK_TABLES] = {
@@ -120,9 +128,9 @@ const struct click_table_def click_tables[CLICK_TABLES] = {
                                     {"joined", "UInt32", PACKED("UInt32"), NULL},
                                     {"id", "FixedString(16)", PACKED("FixedString(16)"), NULL},
                                     {"value", "Int64", PACKED("Int64"), NULL},
-                                    {"samples", "UInt32", PACKED("UInt32"), NULL},
-                                    {"key_start", "Int64", PACKED("Int64"), NULL},
-                                    {"key", "UInt64", PACKED("UInt64"), NULL},
+                                    {"samples", "UInt32", FEW_BITS("UInt32"), NULL},
+                                    {"key_start", "Int64", RISING("Int64") KEY_TTL, NULL},
+                                    {"key", "UInt64", PACKED("UInt64") KEY_TTL, NULL},
                                     {"received", "Int64", RISING("Int64"), NULL},
                                     {0}},
                         .engine = "MergeTree",

@@ -25,18 +25,32 @@ static bool is_name(struct str s)
     return s.n && s.n < 64;
 }
 
-static int read_password(struct click_url *u, struct str file, struct err *e)
+int click_password_read(const char *path, struct buf *ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    const char *path = arena_cstr(&u->arena, file);
     struct str line;
-    int r = path ? fd_read_file(path, 4096, &text, e) : -ENOMEM;
+    int r = fd_read_file(path, 4096, &text, e);
 
     if (r < 0)
         return err_prefix(e, r, "cannot read the password of ClickHouse: ");
     line = buf_str(&text);
     line = str_trim(str_cut(&line, '\n'));
-    u->password = arena_cstr(&u->arena, line);
+    buf_put(ret, line.p, line.n);
+    return buf_error(ret);
+}
+
+static int read_password(struct click_url *u, struct str file, struct err *e)
+{
+    _cleanup_(buf_done) struct buf password = BUF_INIT;
+    int r;
+
+    u->password_file = arena_cstr(&u->arena, file);
+    if (!u->password_file)
+        return -ENOMEM;
+    r = click_password_read(u->password_file, &password, e);
+    if (r < 0)
+        return r;
+    u->password = arena_cstr(&u->arena, buf_str(&password));
     return u->password ? 0 : -ENOMEM;
 }
 
