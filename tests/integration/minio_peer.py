@@ -156,8 +156,10 @@ class Counted:
                 entry[1], entry[3] = len(data), time.monotonic()
                 self.send_response_only(answer.status)
                 for k, v in answer.getheaders():
-                    if k.lower() not in ("connection", "transfer-encoding"):
+                    if k.lower() not in ("connection", "transfer-encoding") and (k.lower() != "content-length" or self.command == "HEAD"):
                         self.send_header(k, v)
+                if self.command != "HEAD":
+                    self.send_header("content-length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)
 
