@@ -177,12 +177,15 @@ int segment_totals(struct segment *s, uint64_t off, uint32_t head, struct chunk 
 
 const struct segment_attributes *segment_attributes_find(struct segment *s, uint64_t off)
 {
+    const struct segment_attributes *ret = NULL;
     const struct listed_entry *x;
 
     pthread_mutex_lock(&s->lock);
     x = s->listed ? find(s->listed, key_of(off, LISTED_ATTRIBUTES)) : NULL;
+    if (x)
+        ret = x->v; /* x itself moves when another thread adds an entry */
     pthread_mutex_unlock(&s->lock);
-    return x ? x->v : NULL;
+    return ret;
 }
 
 void segment_attributes_keep(struct segment *s, uint64_t off, const struct segment_attributes *p)
