@@ -39,6 +39,6 @@ export function Alerts() {
     return html`<div class="bar"><h1>Alerts</h1><span class="grow"></span><${LiveState} range=${{live: true}} /></div><div class="services"><${Loaded} of=${data} what="alerts" empty=${(d) => !d.rules.length} nothing=${html`<${Box} title="No rules yet">
         <p>Rules are written in wick.yaml under <code>alerts:</code>. The page of a function makes one: <b>Alert on this</b>.</p><//>`}>${(d) => html`
         <section class="panel" aria-label="alerts"><h2>${d.alerts.length ? "Alerts" : "Nothing fires"}</h2><${AlertList} alerts=${d.alerts} /></section>
-        <section class="panel" aria-label="rules"><h2>Rules <span class="muted num">evaluated every ${d.interval} s</span></h2><${Table} caption="rules" columns=${ruleColumns} rows=${d.rules} rowKey=${(r) => r.name} sort=${{key: "name", up: true}} still /></section>
+        <section class="panel" aria-label="rules"><h2>Rules <span class="muted num">evaluated every ${d.interval} s</span></h2><${Table} caption="all rules" columns=${ruleColumns} rows=${d.rules} rowKey=${(r) => r.name} sort=${{key: "name", up: true}} still /></section>
         ${d.targets?.length ? html`<section class="panel" aria-label="targets"><h2>Sent to</h2><ul class="alert-list">${d.targets.map((t) => html`<li key=${t.host}>${t.kind} <b>${t.host}</b> <span class="muted num">${number(t.sent)} sent, ${number(t.failed)} failed, ${number(t.waiting)} waiting</span>${t.error ? html` <span class="more">${t.error}</span>` : ""}</li>`)}</ul></section>` : ""}`}<//></div>`;
 }

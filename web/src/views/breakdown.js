@@ -35,7 +35,7 @@ function Grid({d, by, q, p, range, picked, toggle}) {
     }, [d, by]);
     const whole = sum(cells.map((c) => c.total)) || 1, top = Math.max(...cells.flatMap((c) => c.values.map((v) => v ?? 0)), 1e-12);
     return html`<div class="cells" tabindex="0" role="region" aria-label=${`values of ${by}`}>${cells.slice(0, SHOWN).map((c) => html`<article class="panel cell" key=${c.value}>
-        <h3><label><input type="checkbox" checked=${picked.includes(c.value)} onChange=${() => toggle(c.value)} aria-label=${`compare ${c.value || "(none)"}`} /></label> <a class="fn" title=${c.value} href=${href("explore", {...p, view: "", by: "", pick: "", query: withMatcher(q.query, by, c.value)})}>${c.value || "(none)"}</a></h3>
+        <h2><label><input type="checkbox" checked=${picked.includes(c.value)} onChange=${() => toggle(c.value)} aria-label=${`compare ${c.value || "(none)"}`} /></label> <a class="fn" title=${c.value} href=${href("explore", {...p, view: "", by: "", pick: "", query: withMatcher(q.query, by, c.value)})}>${c.value || "(none)"}</a></h2>
         <${Spark} values=${c.values} top=${top} width=${200} height=${48} label=${`${c.value} over time`} />
         <p class="num muted">${rate(c.total, d.unit, d.type, c.ns)} · ${percent(c.total / whole)}</p></article>`)}</div>
         ${cells.length > SHOWN ? html`<p class="muted foot">The ${SHOWN} largest of ${cells.length} values.</p>` : ""}`;
