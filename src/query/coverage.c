@@ -6,6 +6,9 @@
  * A profile covers its duration from its start on; where several overlap, time counts once. A gap of up to GAP_NS
  * between two profiles counts as covered, since a process that slept during it had no samples and therefore no profile.
  * Time before the first and after the last profile does not count.
+ *
+ * Profiles of several sources start at different times. Those that started shortly before the range are looked at, too:
+ * time that they cover was counted with them, so that the first step has as much time per profile as the others.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@
 #include "query/query.h"
 
 enum { SPANS_MAX = 1 << 24, GROUPS_CACHED = 256, NO_GROUP = UINT32_MAX };
-static const int64_t GAP_NS = 60 * NS_PER_S;
+static const int64_t GAP_NS = 60 * NS_PER_S, LOOK_BACK_NS = 120 * NS_PER_S;
 
 struct span {
     int64_t start, end;
@@ -31,7 +34,7 @@ struct spans {
         const struct labels *labels;
         uint32_t group;
     } cached[GROUPS_CACHED];           /* the labels of a series have one address during a listing */
-    const struct store_column *column; /* whose samples are selected */
+    const struct store_column *column; /* whose samples are selected; spans that start before it does are not counted */
     uint32_t rate_min, rate_max;
 };
 
@@ -79,7 +82,7 @@ static int add_span(void *ctx, const struct store_profile *p)
     struct spans *s = ctx;
     struct span *last = s->n ? &s->v[s->n - 1] : NULL, x;
 
-    if (p->period_ns > 1) /* 1: every event, not a rate */
+    if (p->period_ns > 1 && p->time_ns >= s->column->from) /* 1: every event, not a rate */
         add_rate(s, p->period_ns);
     if (p->duration_ns <= 0 || p->time_ns > INT64_MAX - p->duration_ns)
         return 0;
@@ -116,6 +119,8 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     sq.times_only = true;
     sq.columns[0].spans = NULL;
     sq.columns[0].taken_to = 0;
+    if (!q->q.columns[column].taken_to) /* else each profile is cut to the time taken */
+        sq.columns[0].from -= MIN(LOOK_BACK_NS, MAX(sq.columns[0].from, 0));
     ret->column = &q->q.columns[column];
     sq.has_trace = sq.has_span = false; /* coverage is that of the whole selection, whichever part of it is queried */
     sq.focus = sq.ignore = sq.hide = (struct str){0};
@@ -149,6 +154,11 @@ static bool is_short_gap(const struct span *x, int64_t end)
     return end != INT64_MIN && x->start > end && x->start - end <= GAP_NS;
 }
 
+static bool is_counted(const struct spans *s, const struct span *x)
+{
+    return s->column->taken_to || x->start >= s->column->from;
+}
+
 int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struct err *e)
 {
     int r = 0;
@@ -162,9 +172,11 @@ int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struc
         for (size_t i = 0; r == 0 && i < spans.n; i++) {
             const struct span *x = &spans.v[i];
 
-            if (is_short_gap(x, end))
-                ret[c] += x->start - end;
-            ret[c] += added(x, end);
+            if (is_counted(&spans, x)) {
+                if (is_short_gap(x, end))
+                    ret[c] += x->start - MAX(end, spans.column->from);
+                ret[c] += added(x, end);
+            }
             end = MAX(end, x->end);
         }
         mem_free(spans.v);
@@ -184,12 +196,13 @@ static void add_to_steps(int64_t *v, const struct store_points *p, int64_t from,
 }
 
 /* Adds a span to the points of one row, after spans that end at *end. */
-static void add_to_row(const struct span *x, const struct store_points *p, int64_t *row, int64_t *end)
+static void add_to_row(const struct spans *s, const struct span *x, const struct store_points *p, int64_t *row,
+                       int64_t *end)
 {
-    int64_t k = x->start < p->from ? -1 : (x->start - p->from) / p->step;
+    int64_t k = is_counted(s, x) && x->start >= p->from ? (x->start - p->from) / p->step : -1;
 
-    if (is_short_gap(x, *end))
-        add_to_steps(row, p, *end, x->start);
+    if (is_counted(s, x) && is_short_gap(x, *end))
+        add_to_steps(row, p, MAX(*end, s->column->from), x->start);
     if (k >= 0 && k < (int64_t) p->n_points)
         row[k] += added(x, *end); /* counted at the same point as its value */
     *end = MAX(*end, x->end);
@@ -220,9 +233,9 @@ int query_step_coverage(struct store *s, const struct query *q, const struct sto
     for (size_t i = 0; r == 0 && i < spans.n; i++) {
         const struct span *x = &spans.v[i];
 
-        add_to_row(x, p, ret, &end);
+        add_to_row(&spans, x, p, ret, &end);
         if (ret_each && by_labels && x->group != NO_GROUP)
-            add_to_row(x, p, ret_each + (size_t) x->group * p->n_points, &ends[x->group]);
+            add_to_row(&spans, x, p, ret_each + (size_t) x->group * p->n_points, &ends[x->group]);
     }
     for (uint32_t g = 0; r == 0 && ret_each && !by_labels && g < p->n_series; g++)
         memcpy(ret_each + (size_t) g * p->n_points, ret, p->n_points * sizeof *ret); /* all groups share the profiles */

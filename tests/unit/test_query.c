@@ -247,6 +247,34 @@ static void test_coverage(void)
     store_points_done(&points);
 }
 
+/* Two sources whose profiles start at different times. A range in the middle covers its length, and its first step as much
+ * as the others: what profiles that started before it cover is not counted again. */
+static void test_coverage_of_two_sources(void)
+{
+    struct row rows[20];
+    _cleanup_(query_freep) struct query *q = ask("cpu", "1700000020", "1700000080", NULL, NULL);
+    struct query_series_params by = {.step = 20 * NS_PER_S};
+    struct store_points points;
+    struct store_notes notes = {0};
+    int64_t covered[2], steps[3];
+    struct err e = {0};
+
+    for (int i = 0; i < 20; i++)
+        rows[i] = (struct row){"shop", "cpu", "nanoseconds", "main;steady", 5 * i, 10};
+    {
+        _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
+
+        eq_int(query_coverage(s, q, covered, &e), 0);
+        eq_int(covered[0], 60 * NS_PER_S);
+        eq_int(query_series(s, q, &by, &points, &notes, &e), 0);
+        eq_int(points.n_points, 3);
+        eq_int(query_step_coverage(s, q, &points, steps, NULL, &e), 0);
+        for (int i = 0; i < 3; i++)
+            eq_int(steps[i], 20 * NS_PER_S);
+        store_points_done(&points);
+    }
+}
+
 /* Each series of an answer has its own: two services that were profiled at different times. */
 static void test_coverage_of_series(void)
 {
@@ -435,6 +463,7 @@ int main(void)
     tap_run(test_lines);
     tap_run(test_lists);
     tap_run(test_coverage);
+    tap_run(test_coverage_of_two_sources);
     tap_run(test_coverage_of_series);
     tap_run(test_leaks);
     tap_run(test_extremes);
