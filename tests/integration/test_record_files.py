@@ -221,6 +221,14 @@ def test_children_of_a_process(tmp_path, via, options, expected):
     assert found == expected, said
 
 
+def test_cost_of_a_short_command(tmp_path):
+    """What starting costs is no share of a command that ends at once: it is said in CPU-seconds."""
+    needs_bpf()
+    p = subprocess.run([WICK, "record", "-o", str(tmp_path / "x.pb.gz"), "--", "true"], capture_output=True, text=True, timeout=60)
+    cost = re.search(r"^wick: \d\.\d s, \d+ samples, 0 lost, cost (\d+\.\d+) CPU-s$", p.stderr, re.M)
+    assert cost and 0 < float(cost[1]) < 5, p.stderr
+
+
 def test_top_has_30_rows(tmp_path):
     needs_bpf()
     source = tmp_path / "many.c"
