@@ -118,7 +118,7 @@ struct wick_options {
     int signal;           /* the signal used for sampling [a free real-time signal, else SIGPROF] */
 
     /* limits on overhead */
-    double cpu_budget;    /* share of the process's CPU, 0.001..1 [0.01]; above it the rate is lowered */
+    double cpu_budget;    /* share of the process's CPU, 0.001..1 [0.01]; above it the rate is lowered for a while */
     size_t memory_budget; /* bytes of all memory that libwick holds [64 MiB] */
 
     int paused; /* 1: start paused; wick_resume() starts sampling */

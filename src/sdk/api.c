@@ -117,7 +117,7 @@ static void reset_numbers(struct wick_provider *p)
     }
     p->sessions = NULL;
     memset(p->snapshots, 0, sizeof p->snapshots);
-    p->gov_cpu = p->gov_own = 0;
+    p->gov_mono = p->gov_cpu = p->gov_own = 0;
     p->lines_ns = 0;
     p->heap_samples_before = heap_samples();
     server_forget(p);

@@ -23,6 +23,11 @@
 /* At 100 Hz and 36 frames, a busy thread fills two thirds of its ring in one tick; above that its handler wakes us. */
 enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, EXT_WALL_TICK_MS = 100, SCAN_NS = 1000000000 };
 
+/* --- governor: see govern() --- */
+#define GOVERN_NS (10 * NS_PER_S) /* the longest that it waits for the process to use some CPU time */
+#define LIGHT 10
+#define ROOM 0.4 /* the rate is doubled below this share of the budget: less than a half, as a half would be too much */
+
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct ring_record *r, const uint32_t *ids, uint32_t n,
                        const int64_t v[2])
@@ -187,31 +192,45 @@ bool background_drain(struct wick_provider *p)
 }
 
 /* --- governor --- */
-/* Compares our own CPU time (handlers and this thread) with that of the process; above the budget the rate is halved,
- * but never below 1. */
+static void set_rate(unsigned rate)
+{
+    thr_disarm_all();
+    atomic_store(&core.rate, rate);
+    if (atomic_load(&core.sampling))
+        thr_arm_all();
+}
+
+/*
+ * Compares our own CPU time (handlers and this thread) with that of the process. Above the budget the rate is halved, but
+ * never below 1; when there is room again, it is doubled. Part of the cost does not depend on the rate: a process that
+ * uses little CPU is judged as if it used a LIGHT'th of a core, or its rate would fall without end.
+ */
 static void govern(struct wick_provider *p)
 {
     int64_t cpu = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), own = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int64_t now = clock_mono(), used, had, passed = now - p->gov_mono;
     unsigned rate = atomic_load(&core.rate);
-    int64_t used, had;
-    bool first;
+    bool first = !p->gov_mono; /* building the tables of the objects loaded at the start is a one-time cost */
+    double budget;
 
     atomic_store(&p->background_ns, (uint64_t) own);
     own += (int64_t) atomic_load(&core.handler_ns);
     used = own - p->gov_own;
     had = cpu - p->gov_cpu;
-    if (p->gov_cpu && had < NS_PER_S / 2) /* too little CPU time to judge by: extend the observation */
+    if (!first && had < NS_PER_S / 2 && passed < GOVERN_NS) /* too little to judge by: extend the observation */
         return;
-    first = !p->gov_cpu; /* building the tables of the objects loaded at the start is a one-time cost */
+    p->gov_mono = now;
     p->gov_own = own;
     p->gov_cpu = cpu;
-    if (first || (double) used <= (double) had * p->s.cpu_budget || rate == 1)
+    budget = (double) MAX(had, passed / LIGHT) * p->s.cpu_budget;
+    if (first)
         return;
-    thr_disarm_all();
-    atomic_store(&core.rate, rate / 2);
-    atomic_fetch_add(&p->governor, 1);
-    if (atomic_load(&core.sampling))
-        thr_arm_all();
+    if ((double) used > budget && rate > 1) {
+        set_rate(rate / 2);
+        atomic_fetch_add(&p->governor, 1);
+    } else if (rate < p->s.rate && (double) used < budget * ROOM) {
+        set_rate(MIN(2 * rate, p->s.rate));
+    }
 }
 
 /* --- periodic work --- */

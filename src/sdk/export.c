@@ -108,9 +108,41 @@ static int64_t lines_until(struct wick_provider *p)
     return lived > 2 * NS_PER_S ? now + (until - now) / 2 : 0;
 }
 
-static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
+/* The parts of an export, without times. */
+static uint32_t list_parts(struct wick_provider *p, struct profile_part *ret)
 {
-    struct profile_part parts[N_TYPES];
+    int64_t lines = lines_until(p);
+    uint32_t n = 0;
+
+    for (int type = 0; type < N_TYPES; type++)
+        if (is_exported(p, type))
+            ret[n++] = (struct profile_part){.type = type,
+                                             .agg = &p->export[type],
+                                             .delta = 1,
+                                             .period = period_of(p, type),
+                                             .lines_until = lines,
+                                             .pump = pump};
+    return n;
+}
+
+/* Leaves out parts without samples, and sets the times of the others; returns how many are left. */
+static uint32_t set_times(struct wick_provider *p, int64_t end_mono, struct profile_part *parts, uint32_t n)
+{
+    uint32_t left = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        if (parts[i].type != TYPE_HEAP && !parts[i].agg->n)
+            continue;
+        parts[left] = parts[i];
+        parts[left].time_ns = p->interval_start_wall;
+        parts[left++].duration_ns = end_mono - p->interval_start_mono;
+    }
+    return left;
+}
+
+static int make_request(struct wick_provider *p, const struct profile_part *parts, uint32_t n, struct buf *out,
+                        struct err *e)
+{
     struct kv attrs[SETTINGS_ATTRS_MAX + 8];
     char build_id[2 * BUILD_ID_MAX], pid[16];
     struct profile_resource resource = resource_of(p, attrs, build_id, pid);
@@ -119,24 +151,9 @@ static int make_request(struct wick_provider *p, struct buf *out, struct err *e)
                                   .cpu_ns = (int64_t) (atomic_load(&core.handler_ns) + atomic_load(&p->background_ns)),
                                   .governor = atomic_load(&p->governor)};
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    int64_t now = clock_mono(), lines = lines_until(p);
-    uint32_t n = 0;
     int r;
 
-    for (int type = 0; type < N_TYPES; type++)
-        if (is_exported(p, type) && (type == TYPE_HEAP || p->export[type].n))
-            parts[n++] = (struct profile_part){.type = type,
-                                               .agg = &p->export[type],
-                                               .delta = 1,
-                                               .time_ns = p->interval_start_wall,
-                                               .duration_ns = now - p->interval_start_mono,
-                                               .period = period_of(p, type),
-                                               .lines_until = lines,
-                                               .pump = pump};
-    if (!n)
-        return 0;
     r = profile_make(parts, n, &resource, &scope, &b, e);
-    p->lines_ns += clock_mono() - now;
     if (r == 0)
         r = otlp_encode(b, NULL, out, e);
     return r;
@@ -194,24 +211,34 @@ static int send_request(struct wick_provider *p, struct buf *plain, struct err *
     return r;
 }
 
-static void begin_interval(struct wick_provider *p)
+static void begin_interval(struct wick_provider *p, int64_t wall, int64_t mono)
 {
     for (int type = 0; type < N_TYPES; type++)
         agg_reset(&p->export[type]);
     heap_view_mark();
-    p->interval_start_wall = clock_wall();
-    p->interval_start_mono = clock_mono();
+    p->interval_start_wall = wall;
+    p->interval_start_mono = mono;
 }
 
 int export_now(struct wick_provider *p, struct err *e)
 {
     _cleanup_(buf_done) struct buf plain = BUF_INIT;
-    int r;
+    struct profile_part parts[N_TYPES];
+    int64_t begun = clock_mono(), mono, wall;
+    uint32_t n;
+    int r = 0;
 
     if (!p->s.exporting)
         return 0;
-    r = make_request(p, &plain, e);
-    begin_interval(p); /* samples that arrive during the export belong to the next interval */
+    n = list_parts(p, parts);
+    profile_name_parts(parts, n); /* samples that arrive meanwhile still belong to this interval */
+    mono = clock_mono();
+    wall = clock_wall();
+    p->lines_ns += mono - begun;
+    n = set_times(p, mono, parts, n);
+    if (n)
+        r = make_request(p, parts, n, &plain, e);
+    begin_interval(p, wall, mono); /* samples that arrive during the export belong to the next interval */
     if (r == 0 && plain.n)
         r = send_request(p, &plain, e);
     if (r < 0)

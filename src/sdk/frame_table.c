@@ -246,8 +246,8 @@ void frames_name(const uint32_t *ids, uint32_t n)
 }
 
 /* --- lines --- */
-/* Lines of one file; returns false if no symbolizer is available. */
-static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
+/* Lines of one file; returns the number of frames asked about, or -ENOENT if no symbolizer is available. */
+static int find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
 {
     const struct module_file *f = modules_file(file);
     _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(n, sizeof *addresses);
@@ -257,7 +257,7 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
     int r;
 
     if (!addresses || !asked || !answers || !f || !f->path || f->memory)
-        return true;
+        return 0;
     for (uint32_t i = 0; i < n; i++) {
         struct sdk_frame *fr = ids[i] < n_frames ? &frames[ids[i]] : NULL;
 
@@ -272,18 +272,23 @@ static bool find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_
         frames[asked[i]].lines = answers[i];
         frames[asked[i]].lines_asked = r != -ETIMEDOUT; /* otherwise the next export asks again */
     }
-    return r != -ENOENT;
+    return r == -ENOENT ? r : (int) k;
 }
 
-void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
+uint32_t frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void))
 {
     _cleanup_(mem_freep) uint8_t *wanted = mem_zalloc(modules_files() + 1ul);
-    uint32_t n_files = modules_files();
+    uint32_t n_files = modules_files(), asked = 0;
 
     for (uint32_t i = 0; wanted && i < n; i++)
         if (ids[i] < n_frames && !frames[ids[i]].lines_asked)
             wanted[frames[ids[i]].file] = 1;
-    for (uint32_t file = 1; wanted && file < n_files; file++)
-        if (wanted[file] && !find_lines_of(file, ids, n, deadline, pump))
-            return;
+    for (uint32_t file = 1; wanted && file < n_files; file++) {
+        int r = wanted[file] ? find_lines_of(file, ids, n, deadline, pump) : 0;
+
+        if (r < 0)
+            break;
+        asked += (uint32_t) r;
+    }
+    return asked;
 }

@@ -31,7 +31,8 @@ uint32_t frames_count(void);
 const char *frame_file(const struct sdk_frame *f); /* the path of its object, "" if it has none */
 /* Looks up the names of these frames, file by file. */
 void frames_name(const uint32_t *ids, uint32_t n);
-/* Looks up the lines and inlined calls of these frames until deadline, if `wick symbolize` is available. */
-void frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void));
+/* Looks up the lines and inlined calls of these frames until deadline, if `wick symbolize` is available. Returns the
+ * number of frames asked about. */
+uint32_t frames_find_lines(const uint32_t *ids, uint32_t n, int64_t deadline, void (*pump)(void));
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/compress.h"
 #include "base/mem.h"
 #include "codec/pprof.h"
@@ -21,7 +22,10 @@
 #include "sdk/modules.h"
 #include "sdk/span.h"
 
-enum { LINES_MAX = 64 }; /* maximum number of inlined calls at one address */
+enum {
+    LINES_MAX = 64, /* maximum number of inlined calls at one address */
+    LINE_ROUNDS = 3
+};
 
 struct profile_maker {
     struct builder *b;
@@ -308,16 +312,18 @@ static void put_part(struct profile_maker *m, const struct profile_part *part)
 
 /* --- the whole profile --- */
 /* While this waits for lines, samples are drained into the same sums and their frames may move, so the query uses a
- * copy. */
-static void find_lines(const struct profile_part *part, const uint32_t *frames, uint32_t n)
+ * copy. Returns the number of frames asked about. */
+static uint32_t find_lines(const struct profile_part *part, const uint32_t *frames, uint32_t n)
 {
     uint32_t *copy = mem_alloc(MAX(n, 1u) * sizeof *copy);
+    uint32_t asked = 0;
 
     if (copy) {
         memcpy(copy, frames, n * sizeof *copy);
-        frames_find_lines(copy, n, part->lines_until, part->pump);
+        asked = frames_find_lines(copy, n, part->lines_until, part->pump);
     }
     mem_free(copy);
+    return asked;
 }
 
 static const uint32_t *frames_of(const struct profile_part *part, uint32_t *ret_n)
@@ -353,16 +359,27 @@ static void name_part(const struct profile_part *part)
         frames_name(frames, n);
 }
 
-void profile_name_parts(const struct profile_part *parts, uint32_t n_parts)
+/* Returns the number of frames asked about. */
+static uint32_t find_lines_of_parts(const struct profile_part *parts, uint32_t n_parts)
 {
+    uint32_t asked = 0;
+
     for (uint32_t i = 0; i < n_parts; i++) {
         uint32_t n;
         const uint32_t *frames = frames_of(&parts[i], &n);
 
-        if (parts[i].lines_until)
-            find_lines(&parts[i], frames, n);
+        if (parts[i].lines_until > clock_mono())
+            asked += find_lines(&parts[i], frames, n);
     }
-    for (uint32_t i = 0; i < n_parts; i++) /* last, so that samples that arrived in the meantime have names as well */
+    return asked;
+}
+
+void profile_name_parts(const struct profile_part *parts, uint32_t n_parts)
+{
+    /* Samples that arrived in the meantime have frames of their own; a second answer takes much less time. */
+    for (uint32_t i = 0; i < LINE_ROUNDS && find_lines_of_parts(parts, n_parts); i++)
+        ;
+    for (uint32_t i = 0; i < n_parts; i++)
         name_part(&parts[i]);
 }
 
@@ -404,7 +421,6 @@ static int make(struct profile_maker *m, const struct profile_part *parts, uint3
     if (r < 0)
         return err_set(e, r, "out of memory for a profile");
     m->lines = !m->pprof || (n && parts[0].lines_until);
-    profile_name_parts(parts, n);
     m->locations = mem_zalloc_array(frames_count() + 1ul, sizeof *m->locations);
     m->mappings = mem_zalloc_array(modules_files() + 1ul, sizeof *m->mappings);
     if (!m->locations || !m->mappings) {
@@ -438,8 +454,10 @@ int profile_make_pprof(const struct profile_part *part, struct buf *out, struct 
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     _cleanup_(buf_done) struct buf plain = BUF_INIT;
     struct profile_maker m = {.pprof = true};
-    int r = make(&m, part, 1, &b, e);
+    int r;
 
+    profile_name_parts(part, 1);
+    r = make(&m, part, 1, &b, e);
     if (r == 0)
         r = pprof_encode(b, &b->profiles[0], &plain, e);
     if (r == 0)

@@ -32,7 +32,7 @@ struct profile_scope {
     int64_t rate, lost, cpu_ns, governor;
 };
 
-/* For OTLP: one resource, one scope, a profile per part. */
+/* For OTLP: one resource, one scope, a profile per part, whose frames profile_name_parts() has named. */
 int profile_make(const struct profile_part *parts, uint32_t n, const struct profile_resource *resource,
                  const struct profile_scope *scope, struct batch **ret, struct err *e);
 /* One part as Go prints it for ?debug=1 (pprof's legacy formats). */
@@ -40,9 +40,11 @@ int profile_make_text(const struct profile_part *part, struct buf *out, struct e
 /* One part as gzip'd profile.proto with Go's sample types and run-time addresses. */
 int profile_make_pprof(const struct profile_part *part, struct buf *out, struct err *e);
 
-/* --- for profile_text.c --- */
-/* Looks up names, and lines where a part asks for them, for all frames of the parts. */
+/* Looks up names, and lines where a part asks for them, for all frames of the parts. Samples that pump() adds to them
+ * meanwhile are named as well. */
 void profile_name_parts(const struct profile_part *parts, uint32_t n);
+
+/* --- for profile_text.c --- */
 /* Stack i of the heap, with the base values of part subtracted. */
 void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_view *ret);
 

@@ -54,7 +54,7 @@ struct wick_provider {
     _Atomic unsigned governor;
     char last_error[256]; /* under lock */
     /* values at the governor's last check */
-    int64_t gov_cpu, gov_own;
+    int64_t gov_mono, gov_cpu, gov_own;
     struct agg file_totals[N_TYPES]; /* for the option `file`: sums since the start */
     pid_t pid;
     char host[65];                /* host.name */

@@ -351,6 +351,11 @@ def test_the_governor_keeps_to_its_budget(program, tmp_path):
     assert rate < 10000 and governor > 0
 
 
+def test_the_rate_comes_back_when_there_is_room(program, tmp_path):
+    _, _, _, rate, governor = limits(program, tmp_path, "room")
+    assert rate == 200 and governor > 0
+
+
 def test_spans_of_another_sdk_are_read(program, tmp_path):
     out = tmp_path / "o.pb.gz"
     wick_run("-F", 500, "-o", out, "--", program("other_sdk", "-rdynamic"))

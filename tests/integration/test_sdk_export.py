@@ -10,7 +10,7 @@ import threading
 import pytest
 from collector_peer import Sink
 from go_tools import Answering
-from sdk_tools import PROGRAMS, free_port, wick_run
+from sdk_tools import PROGRAMS, WICK, free_port, wick_run
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +110,19 @@ def test_inlined_calls_and_lines_are_exported(program):
     assert all(abs(k[2] - line) <= 1 for k in prices), prices
     last = leaves(sink.requests[-1])  # what is known already needs nobody to be asked
     assert sum(v for k, v in last.items() if k[0] == "price") > 0.9 * sum(last.values()), last
+
+
+def test_what_arrives_while_lines_are_looked_up(program, tmp_path):
+    """A symbolizer that takes 0.4 s: what runs only while it is waited for has lines, too, and the time is covered without gaps."""
+    slow = tmp_path / "symbolize"
+    slow.write_text(f'#!/bin/sh\nsleep 0.4\nexec {WICK} "$@"\n')
+    slow.chmod(0o755)
+    with Sink() as sink:
+        wick_run("--export", f"http://127.0.0.1:{sink.port}", "--", program("two_phases"), 1.15, 3,
+                 env={"WICK_EXPORT_INTERVAL_MS": "1000", "WICK_SYMBOLIZE": str(slow)})
+    first = leaves(sink.requests[0])
+    assert {function for function, _, _ in first} >= {"early", "late"}, first
+    assert all(file == "two_phases.c" for function, file, _ in first if function in ("early", "late")), first
+    times = [(p.time_unix_nano, p.duration_nano) for r in sink.requests for x in r.resource_profiles for s in x.scope_profiles for p in s.profiles]
+    assert len(times) >= 3
+    assert all(abs(start + duration - times[i + 1][0]) < 20e6 for i, (start, duration) in enumerate(times[:-1])), times

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api_limits samples|depth|budget: the limits of libwick's options. Burns CPU below many stacks or deep ones and writes
- * cpu.pb.gz; prints "CPU-seconds truncated overflow rate governor".
+ * api_limits samples|depth|budget|room: the limits of libwick's options. Burns CPU below many stacks or deep ones and
+ * writes cpu.pb.gz; prints "CPU-seconds truncated overflow rate governor". "room": until the rate was lowered, and then,
+ * without the work that cost too much, until it is what it was.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -63,6 +64,20 @@ __attribute__((noinline)) static void deep(int n)
     sink++;
 }
 
+static void use_too_much(struct wick_provider *p, struct wick_stats *s)
+{
+    void *snapshot;
+    size_t n;
+
+    for (int i = 0; i < 300 && !s->governor; i++) {
+        deep(20);
+        for (int k = 0; k < 10; k++)
+            if (wick_snapshot(p, WICK_CPU, &snapshot, &n) == 0) /* costs the background's CPU */
+                wick_snapshot_free(snapshot, n);
+        wick_get_stats(p, s);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct wick_options o = WICK_OPTIONS_INIT;
@@ -77,10 +92,10 @@ int main(int argc, char **argv)
     o.rate = 1000;
     o.max_samples = strcmp(argv[1], "samples") ? 0 : 10;
     o.max_depth = strcmp(argv[1], "depth") ? 0 : 50;
-    if (!strcmp(argv[1], "budget")) {
-        o.rate = 10000;
+    if (!strcmp(argv[1], "budget") || !strcmp(argv[1], "room")) {
+        o.rate = strcmp(argv[1], "room") ? 10000 : 200;
         burn_for = 0.01;
-        o.cpu_budget = 0.001;
+        o.cpu_budget = strcmp(argv[1], "room") ? 0.001 : 0.01;
     }
     p = wick_provider_new(&o);
     if (!p)
@@ -89,14 +104,14 @@ int main(int argc, char **argv)
     if (!strcmp(argv[1], "samples"))
         for (unsigned i = 0; i < 512; i++)
             path(i, 9);
+    else if (burn_for == 0.01)
+        use_too_much(p, &s);
     else
-        for (int i = 0; i < (o.rate == 10000 ? 300 : 1); i++) {
-            deep(o.rate == 10000 ? 20 : 200);
-            if (o.rate == 10000 && wick_snapshot(p, WICK_CPU, &snapshot, &n) == 0) /* costs the background's CPU */
-                wick_snapshot_free(snapshot, n);
+        deep(200);
+    if (!strcmp(argv[1], "room"))
+        for (int i = 0; i < 2000 && s.rate < o.rate; i++) {
+            deep(20);
             wick_get_stats(p, &s);
-            if (s.governor)
-                break;
         }
     from = cpu(CLOCK_PROCESS_CPUTIME_ID) - from;
     if (wick_snapshot(p, WICK_CPU, &snapshot, &n) < 0)
