@@ -19,7 +19,8 @@ struct page {
     double covered[2]; /* nanoseconds; 0: not known */
     int n_columns;
     double
-        rate[2]; /* samples per second, printed after the rows: the lowest and the highest; 0: not known, or only one */
+        rate[2], /* samples per second, printed after the rows: the lowest and the highest; 0: not known, or only one */
+        mean_rate;
 };
 
 /* type, unit, total and other keys that every answer starts with; returns false for keys of a particular answer. */

@@ -101,6 +101,8 @@ bool page_common(struct page *p, struct str key)
         put_notes(p);
     else if (str_is(key, "rate"))
         read_rate(p);
+    else if (str_is(key, "meanRate"))
+        p->mean_rate = json_double(&p->json);
     else
         return false;
     return true;
@@ -157,7 +159,7 @@ int query_text(struct str what, struct str json, int width, struct buf *out, siz
         if (str_is(what, printers[i].name))
             printers[i].print(&p);
     if (p.rows && p.rate[1] > 0)
-        buf_printf(out, "sampled at %.0f to %.0f Hz\n", p.rate[0], p.rate[1]);
+        buf_printf(out, "sampled at %.0f to %.0f Hz, on average %.0f\n", p.rate[0], p.rate[1], p.mean_rate);
     else if (p.rows && p.rate[0] > 0)
         buf_printf(out, "sampled at %.0f Hz\n", p.rate[0]);
     if (p.json.err == -ENOMEM)

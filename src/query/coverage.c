@@ -11,6 +11,7 @@
  * time that they cover was counted with them, so that the first step has as much time per profile as the others.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
@@ -36,6 +37,7 @@ struct spans {
     } cached[GROUPS_CACHED];           /* the labels of a series have one address during a listing */
     const struct store_column *column; /* whose samples are selected; spans that start before it does are not counted */
     uint32_t rate_min, rate_max;
+    double samples, seconds; /* their number, and what they stand for */
 };
 
 /* --- collecting --- */
@@ -67,12 +69,14 @@ static uint32_t group_of(struct spans *s, const struct labels *l)
     return s->cached[at].group;
 }
 
-static void add_rate(struct spans *s, int64_t period_ns)
+static void add_rate(struct spans *s, const struct store_profile *p)
 {
-    uint32_t rate = (uint32_t) ((NS_PER_S + period_ns / 2) / period_ns);
+    uint32_t rate = (uint32_t) ((NS_PER_S + p->period_ns / 2) / p->period_ns);
 
     if (!rate)
         return;
+    s->samples += (double) p->value / (double) p->period_ns;
+    s->seconds += (double) p->value / NS_PER_S;
     s->rate_min = s->rate_min ? MIN(s->rate_min, rate) : rate;
     s->rate_max = MAX(s->rate_max, rate);
 }
@@ -83,7 +87,7 @@ static int add_span(void *ctx, const struct store_profile *p)
     struct span *last = s->n ? &s->v[s->n - 1] : NULL, x;
 
     if (p->period_ns > 1 && p->time_ns >= s->column->from) /* 1: every event, not a rate */
-        add_rate(s, p->period_ns);
+        add_rate(s, p);
     if (p->duration_ns <= 0 || p->time_ns > INT64_MAX - p->duration_ns)
         return 0;
     x = (struct span){p->time_ns, p->time_ns + p->duration_ns, group_of(s, p->labels)};
@@ -133,7 +137,9 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     }
     if (r == 0 && q->q.notes && ret->rate_min) {
         struct store_notes *n = q->q.notes;
+        double mean = ret->seconds > 0 ? ret->samples / ret->seconds : ret->rate_min;
 
+        n->rate_mean = n->rate_mean > 0 ? fmin(n->rate_mean, mean) : mean;
         n->rate_min = n->rate_min ? MIN(n->rate_min, ret->rate_min) : ret->rate_min;
         n->rate_max = MAX(n->rate_max, ret->rate_max);
     }

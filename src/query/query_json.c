@@ -93,7 +93,7 @@ void query_rate_json(struct buf *out, const struct store_notes *n)
     if (n->rate_min && n->rate_min == n->rate_max)
         buf_printf(out, ",\"rate\":%u", n->rate_min);
     else if (n->rate_min)
-        buf_printf(out, ",\"rate\":[%u,%u]", n->rate_min, n->rate_max);
+        buf_printf(out, ",\"rate\":[%u,%u],\"meanRate\":%.4g", n->rate_min, n->rate_max, n->rate_mean);
 }
 
 void query_coverage_json(struct buf *out, const int64_t *covered, uint32_t n_columns)

@@ -233,8 +233,8 @@ static int put_frames(struct buf *out, const struct tree *t, struct texts *x, si
 /* Appends the covered time and the sampling rates. Returns false when neither is known. */
 static bool put_coverage(struct buf *out, const struct tree *t, const struct store_notes *notes, size_t start)
 {
-    double v[4] = {(double) t->covered_ns[0], (double) t->covered_ns[1], notes ? notes->rate_min : 0,
-                   notes ? notes->rate_max : 0};
+    double v[5] = {(double) t->covered_ns[0], (double) t->covered_ns[1], notes ? notes->rate_min : 0,
+                   notes ? notes->rate_max : 0, notes ? notes->rate_mean : 0};
 
     if (v[0] <= 0 && v[1] <= 0 && v[2] <= 0)
         return false;

@@ -27,8 +27,8 @@
  *          +  4m  line, or where the function starts when lines are not distinguished
  *          +  1m  kind (enum frame_kind), bit 7 = inlined
  *          +   t  text section: "" at offset 0, then type and unit
- *          + 8*4  (only when flag 8) doubles: covered nanoseconds of the first and the second column, the lowest and the
- *                 highest sampling rate in Hz (0 = not known)
+ *          + 8*5  (only when flag 8) doubles: covered nanoseconds of the first and the second column, the lowest, the
+ *                 highest and the mean sampling rate in Hz (0 = not known)
  *   Every array starts at a multiple of 8.
  */
 #ifndef QUERY_TREE_FORM_H

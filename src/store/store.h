@@ -132,7 +132,7 @@ struct store_query {
     double min_share;
     const struct str *zoom; /* names from the root down; the view is the subtree below them */
     uint32_t n_zoom;
-    bool times_only;     /* of profiles: handle, id, value and n_samples are not needed and may be wrong */
+    bool times_only;     /* of profiles: handle, id and n_samples are not needed and may be wrong */
     size_t memory_limit; /* bytes of the answer, 0 = none */
     const atomic_bool *cancel;
     struct store_notes *notes; /* notes on profiles and export, added to those already there; may be NULL */
@@ -149,7 +149,8 @@ struct store_notes {
     uint64_t profiles, samples;  /* looked at */
     bool coarse;                 /* some edges are rounded to five minutes, since detail was dropped there */
     uint32_t rate_min, rate_max; /* sampling rates in force, in Hz; 0 = not known. Set by query_coverage() */
-    bool also;                   /* another source sent CPU time of some of these processes, too: it is counted once */
+    double rate_mean; /* samples per second of value, so value * rate_mean is their number; the lower of two columns */
+    bool also;        /* another source sent CPU time of some of these processes, too: it is counted once */
     char hidden[128]; /* runtimes of some of these processes whose functions are not shown, with "; " between */
     uint32_t damaged; /* pieces that could not be read and are missing from the answer */
     char damage[200]; /* message about the first of them */

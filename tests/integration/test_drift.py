@@ -84,6 +84,26 @@ def test_rate_and_load(server):
     assert 2.5 < answer["cores"][1] / answer["cores"][0] < 3.5
 
 
+@pytest.mark.parametrize("engine", ["segment", "memory"])
+def test_number_of_samples(tmp_path, engine):
+    """Sources with different rates: value times mean rate is the number of samples that were sent, not one by the lowest rate."""
+    server, start = Server(tmp_path, "--set", f"store.engine={engine}"), minute_ago(60)
+    try:
+        sent = 0
+        for name, rate, cores in (("busy", 97, 3.0), ("idle", 7, 0.1)):
+            request = instance(name, start, 20, shares(), rate=rate, cores=cores)
+            sent += sum(sum(s.values) // p.period for p in request.resource_profiles[0].scope_profiles[0].profiles for s in p.samples)
+            assert server.send(request)[0] == 200
+        times = ("--from", str(start // SECOND), "--to", str(start // SECOND + 1200))
+        answer = query(server, "top", "cpu", *times)
+        assert answer["rate"] == [7, 97] and abs(answer["total"] / 1e9 * answer["meanRate"] / sent - 1) < 0.002, answer
+        assert "meanRate" not in query(server, "top", 'cpu{service.name="busy"}', *times)
+        both = query(server, "top", 'cpu{service.name="busy"}', *times, "--base-query", 'cpu{service.name="idle"}', "--base-from", times[1], "--base-to", times[3])
+        assert 6.9 < both["meanRate"] < 7.2, both["meanRate"]  # of two selections, the one that is less certain
+    finally:
+        server.stop()
+
+
 def test_symbols_arrive(server):
     """Frames of a binary without symbols get names: the functions that appear are no drift."""
     start = minute_ago(60)

@@ -83,6 +83,20 @@ export default async function (t) {
         ok(/10\.3k samples at 100 Hz/.test(await page.locator(".toolbar .total").innerText()), await page.locator(".toolbar .total").innerText());
         ok(/samples 2,500 at 100 Hz/.test(await hover(page, "price_tax")), await hover(page, "price_tax"));
     });
+    await t.check("samples of two rates are counted, not estimated by the lower one", async () => {
+        const until = Math.floor(Date.now() / 1000) - 5, other = await t.page();
+        for (const [sampleRate, count, from] of [[100, 300, until - 20], [10, 2, until - 10]]) {
+            const r = await other.request.post(`${t.url}/ingest?name=rates&from=${from}&until=${from + 10}&format=folded&sampleRate=${sampleRate}&units=samples`,
+                {data: `main;work ${count}\n`, headers: {"content-type": "text/plain"}});
+            ok(r.ok(), await r.text());
+        }
+        await other.goto(`${t.url}/explore?query=${encodeURIComponent('cpu{service.name="rates"}')}&from=now-2h`);
+        await drawn(other);
+        const head = await other.locator(".toolbar .total").innerText();
+        ok(/3\.2 s|3\.20 s/.test(head) && /302 samples at 10–100 Hz/.test(head), head);
+        ok(/samples 302 at 10–100 Hz/.test(await hover(other, "work")), await hover(other, "work"));
+        await other.context().close();
+    });
     await t.check("a chart has a gap where there are no profiles", async () => {
         await page.waitForFunction(() => document.querySelector(".chart canvas"));
         const orange = (minutesAgo) => page.evaluate((ago) => {

@@ -136,10 +136,10 @@ export function useCoverage(params, options) {
     return coverageOf(answer.data);
 }
 
-// The same of an answer that has it: {ns, base, rate}; rate is in Hz: the lowest one in force, where several were.
+// The same of an answer that has it: {ns, base, rate}; rate is in Hz: the mean of the samples, where several were in force.
 export function coverageOf(data) {
     const c = data?.coverage ?? 0, both = Array.isArray(c) ? c : [c, c], rates = [data?.rate ?? 0].flat();
-    return {ns: both[both.length - 1], base: both[0], rate: rates[0], rates};
+    return {ns: both[both.length - 1], base: both[0], rate: data?.meanRate ?? rates[0], rates};
 }
 
 // Reports the server as gone while a promise takes longer than ms.

@@ -151,16 +151,16 @@ export function parseTree(buffer) {
     const texts = new Texts(new Uint8Array(buffer, at, textBytes));
     const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
     at = (at + textBytes + 7) & ~7;
-    const cover = flags & 8 ? coverOf(new Float64Array(buffer, at, 4)) : undefined;
+    const cover = flags & 8 ? coverOf(new Float64Array(buffer, at, 5)) : undefined;
     const notes = damaged || flags & 6 ? {damaged, damage: damage ? texts.at(damage) : "", coarse: (flags & 2) !== 0, also: (flags & 4) !== 0} : undefined;
     return new Tree({n, columns, parent, frame, self, total, folded, type, unit, notes, cover,
         frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
 }
 
-// Covered nanoseconds per column (base is that of the first of two) and the sampling rate in Hz: the lowest where several
+// Covered nanoseconds per column (base is that of the first of two) and the sampling rate in Hz: the mean where several
 // were in force.
-function coverOf([first, second, low, high]) {
-    return {base: first, ns: second || first, rate: low, rates: low < high ? [low, high] : [low]};
+function coverOf([first, second, low, high, mean]) {
+    return {base: first, ns: second || first, rate: mean || low, rates: low < high ? [low, high] : [low]};
 }
 
 // An empty object with the interface of Texts, for frames that are made here.

@@ -21,7 +21,7 @@ export function FunctionPicker({p, top}) {
         onPick=${(fn) => patch({fn, file: ""})} /></label></div>`;
 }
 
-const rateOf = (answer) => ({rate: [answer?.rate ?? 0].flat()[0], rates: [answer?.rate ?? 0].flat()});
+const rateOf = (answer) => { const {rate, rates} = coverageOf(answer); return {rate, rates}; };
 
 // bare: without the field to choose a function.
 export function Sandwich({p, q, range, bare = false}) {
