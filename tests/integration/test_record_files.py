@@ -106,7 +106,10 @@ def test_go_reads_the_same_addresses(recorded):
 def test_instructions(recorded):
     _, file = recorded
     text = run(*pprof_command(), "-disasm", "price", file).stdout
-    assert re.search(r"^\s+[\d.]+m?s\s+[\d.]+m?s\s+[0-9a-f]+: .*SQRTSD", text, re.M), text
+    lines = text.splitlines()
+    root = next(i for i, line in enumerate(lines) if "SQRTSD" in line)
+    # where the time goes; many CPUs are interrupted at the instruction after it
+    assert any(re.match(r"\s+[\d.]+m?s\s+[\d.]+m?s\s+[0-9a-f]+: ", line) for line in lines[root:root + 2]), text
 
 
 @needs_go
