@@ -458,7 +458,7 @@ def test_serve_with_its_agent(tmp_path):
                 rate = json.load(r)["rate"]
             assert all(1 <= hz <= 99 for hz in (rate if isinstance(rate, list) else [rate])), (question, rate)
         text = subprocess.run([WICK, "query", "top", "--server", url], capture_output=True, text=True, timeout=60).stdout
-        assert re.search(r"^sampled at \d+( to \d+)? Hz$", text, re.M), text
+        assert re.search(r"^sampled at \d+( to \d+)? Hz(, on average \d+)?$", text, re.M), text
         children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
         assert children
     finally:
