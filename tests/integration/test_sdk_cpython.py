@@ -2,6 +2,7 @@
 """CPython's own tests of signals, processes and threads give the same result under `wick run` as without it."""
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -19,7 +20,8 @@ def interpreters():
 
 def results(command, cwd):
     """{test: result}, of those that ran."""
-    p = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=1800, cwd=cwd, errors="replace")
+    p = subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=1800, cwd=cwd, errors="replace",
+                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # ignored below nohup, where a test never ends
     got = {}
     for m in re.finditer(r"^(test\w* \([\w.]+\)).*?\.\.\. .*?(ok|FAIL|ERROR|skipped)\b", p.stdout + p.stderr, re.M | re.S):
         got[m.group(1)] = m.group(2)
