@@ -215,7 +215,8 @@ def test_every_view(tmp_path, part):
     def keep_sending():
         while not stop.wait(2):
             r = ui_data.Request("checkout", "1.5.0")
-            r.profile("cpu", "nanoseconds", time.time_ns() - 5 * 10**9, [(("main", "example.com/shop/cart.encode"), 10**9)], 5 * 10**9)
+            # the largest function already: one that overtakes another moves rows, as it should
+            r.profile("cpu", "nanoseconds", time.time_ns() - 5 * 10**9, [(("main", "render"), 10**9)], 5 * 10**9)
             s.send(r.done())
 
     sender = threading.Thread(target=keep_sending)

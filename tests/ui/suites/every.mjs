@@ -45,6 +45,7 @@ async function still(t, name, path) {
         const shifts = await page.evaluate(() => window.wickShift);
         ok(shifts.length === 0, JSON.stringify(shifts.slice(0, 12)));
     });
+    await page.unrouteAll({behavior: "ignoreErrors"});
     await page.context().close();
 }
 

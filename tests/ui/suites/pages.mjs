@@ -8,7 +8,9 @@ const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}');
 export async function answers(page) {
     const json = (name, value) => page.route(new RegExp(`/api/v1/${name}(\\?|$)`), (r) => r.fulfill({json: typeof value === "function" ? value() : value}));
     await page.route(/\/api\/v1\/status/, async (r) => {
-        const a = await r.fetch(), j = await a.json();
+        const a = await r.fetch().catch((e) => { if (!page.isClosed()) throw e; });
+        if (!a) return; // the page was closed meanwhile
+        const j = await a.json();
         await r.fulfill({response: a, json: {...j, questions: [...new Set([...j.questions, "findings", "span_names"])]}});
     });
     await json("findings", {findings: [{rule: "json", title: "Serialisation", sentence: "Encoding takes 39 % of the CPU time.", share: 0.39, severity: "warning", frames: [{function: "example.com/shop/cart.encode", share: 0.39}]}]});

@@ -143,6 +143,15 @@ export function clock(ms, {seconds = true, date = "auto"} = {}) {
     return date === "never" || (date === "auto" && today) ? time : `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}`;
 }
 
+const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+// The same where there is little room: the time of today, else the day.
+export function moment(ms) {
+    const d = new Date(ms), now = new Date();
+    if (d.toDateString() === now.toDateString()) return clock(ms, {seconds: false});
+    return d.getFullYear() === now.getFullYear() ? `${MONTHS[d.getMonth()]} ${d.getDate()}` : `${MONTHS[d.getMonth()]} ${d.getFullYear()}`;
+}
+
 export function ago(ms) {
     const s = Math.max(0, (Date.now() - ms) / 1000);
     if (s < 2) return "now";

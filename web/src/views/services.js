@@ -8,7 +8,7 @@ import {changeText, comparison, modeOf} from "../lib/diff.js";
 import {isBuildId, isDeploy, shortName, shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
 import {rangeOf, seconds, settledNow, timeProblem} from "../lib/time.js";
-import {amount, clock, cost, digitsOf, percent, perStep, rate, samplesOf} from "../lib/units.js";
+import {amount, clock, cost, digitsOf, moment, percent, perStep, rate, samplesOf} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {TimePicker, useTypes} from "../parts/bar.js";
 import {bridged, complete, Spark} from "../parts/chart.js";
@@ -62,7 +62,7 @@ function Versions({list, name, range}) {
     const at = Number(last.since) / 1e6, ends = {from: seconds(range.fromMs), to: seconds(range.live ? settledNow() : range.toMs)};
     const link = prev && last.deployed && isDeploy(last, list) && href("compare", {query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: last.version}),
         base_query: serviceQuery("cpu", name, {name: "service.version", op: "=", value: prev.version}), ...ends, base_from: ends.from, base_to: ends.to});
-    return html`<span><span class="badge" title=${last.version}>${shortVersion(last.version)}</span> ${link ? html`<a class="small-link" title=${`${shortVersion(prev.version)} → ${shortVersion(last.version)}, since ${clock(at)}: compare the two`} href=${link}>${Number(last.first) < Number(last.since) ? "back" : "deployed"} ${clock(at, {seconds: false})}</a>` : ""}</span>`;
+    return html`<span><span class="badge" title=${last.version}>${shortVersion(last.version)}</span> ${link ? html`<a class="small-link" title=${`${shortVersion(prev.version)} → ${shortVersion(last.version)}, since ${clock(at)}: compare the two`} href=${link}>${Number(last.first) < Number(last.since) ? "back" : "deployed"} ${moment(at)}</a>` : ""}</span>`;
 }
 
 const present = (list, type) => (list.data ?? []).some((s) => s.types.includes(type));
