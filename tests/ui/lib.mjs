@@ -21,6 +21,12 @@ function watch() {
     document.addEventListener("securitypolicyviolation", (e) => console.error("CSP: " + e.violatedDirective + " " + e.blockedURI));
 }
 
+// A time as Services shows it: the time of today, else the day.
+export function moment(ms) {
+    const at = new Date(ms);
+    return at.toDateString() === new Date().toDateString() ? at.toTimeString().slice(0, 5) : `${at.toDateString().slice(4, 7)} ${at.getDate()}`;
+}
+
 export class Tester {
     constructor(browser, config) {
         Object.assign(this, config); // url, shots, and what the suite was given

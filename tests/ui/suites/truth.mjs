@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers are true: comparisons by rate, share and total with their uncertainty, sample counts, and links that show the same
 // numbers later. The profiles are those of ui_data.prices(): 100 s are covered on each side, at 100 Hz.
-import {colorOfFrame, drawn, equal, ok, param, settled} from "../lib.mjs";
+import {colorOfFrame, drawn, equal, moment, ok, param, settled} from "../lib.mjs";
 
 const prices = encodeURIComponent('cpu{service.name="prices"}');
 const orange = ([r, , b]) => r - b > 25, blue = ([r, , b]) => b - r > 25, grey = ([r, , b]) => Math.abs(r - b) <= 25;
@@ -148,8 +148,7 @@ export default async function (t) {
         await page.goto(`${t.url}/services?from=now-2h`);
         const row = page.locator("table.trends tbody tr", {has: page.getByRole("link", {name: "checkout", exact: true})});
         await row.waitFor();
-        const at = new Date(t.sent - 40 * 60e3), today = at.toDateString() === new Date().toDateString();
-        const words = today ? `deployed ${at.toTimeString().slice(0, 5)}` : `deployed ${at.toDateString().slice(4, 7)} ${at.getDate()}`;
+        const words = `deployed ${moment(t.sent - 40 * 60e3)}`;
         ok((await row.innerText()).includes(words), `${words}, the first sample of 1.5.0: ${await row.innerText()}`);
         equal(await page.getByRole("link", {name: "bash", exact: true}).count(), 0, "bash");
         await page.getByRole("button", {name: /short-lived and system programs/}).click();

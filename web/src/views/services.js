@@ -89,7 +89,7 @@ function Page({p}) {
     const whole = sum([...maps.cpu.values()].map((e) => e.total)), covered = sum(sets.cpu.data?.coverage ?? []);
     const steps = sets.cpu.data ? sets.cpu.data.coverage.filter((c) => c > 0).length : 0;
     return html`<div class="bar"><h1>Services</h1><span class="grow"></span>
-            ${whole > 0 && html`<span class="num total">${rate(whole, "nanoseconds", "cpu", covered)}${status?.pricePerCoreHour ? ` · ${cost(whole, "cpu", covered, status.pricePerCoreHour, status.currency)}` : ""}</span>`}
+            ${whole > 0 && status && html`<span class="num total">${rate(whole, "nanoseconds", "cpu", covered)}${status?.pricePerCoreHour ? ` · ${cost(whole, "cpu", covered, status.pricePerCoreHour, status.currency)}` : ""}</span>`}
             <input class="filter" type="search" aria-label="filter services" placeholder="filter services" value=${p.search ?? ""} onInput=${(e) => patch({search: e.currentTarget.value}, {replace: true})} />
             <${LiveState} range=${range} /><${TimePicker} range=${range} onPick=${(r) => patch(r)} /></div>
         ${!list.error && !ready ? html`<${Loading} what="services" />` : html`<div class="services">
