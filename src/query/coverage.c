@@ -37,7 +37,7 @@ struct spans {
     } cached[GROUPS_CACHED];           /* the labels of a series have one address during a listing */
     const struct store_column *column; /* whose samples are selected; spans that start before it does are not counted */
     uint32_t rate_min, rate_max;
-    double samples, seconds; /* their number, and what they stand for */
+    double samples, seconds; /* number of samples, and the time that they stand for */
 };
 
 /* --- collecting --- */

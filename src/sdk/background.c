@@ -23,10 +23,10 @@
 /* At 100 Hz and 36 frames, a busy thread fills two thirds of its ring in one tick; above that its handler wakes us. */
 enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, EXT_WALL_TICK_MS = 100, SCAN_NS = 1000000000 };
 
-/* --- governor: see govern() --- */
-#define GOVERN_NS (10 * NS_PER_S) /* the longest that it waits for the process to use some CPU time */
-#define LIGHT 10
-#define ROOM 0.4 /* the rate is doubled below this share of the budget: less than a half, as a half would be too much */
+/* Limits of the governor */
+#define GOVERN_NS (10 * NS_PER_S) /* maximum time between two checks */
+#define LIGHT 10                  /* a process counts as using at least 1/LIGHT of a core */
+#define ROOM 0.4                  /* below this share of the budget, twice the rate fits into it */
 
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct ring_record *r, const uint32_t *ids, uint32_t n,
@@ -203,7 +203,7 @@ static void set_rate(unsigned rate)
 /*
  * Compares our own CPU time (handlers and this thread) with that of the process. Above the budget the rate is halved, but
  * never below 1; when there is room again, it is doubled. Part of the cost does not depend on the rate: a process that
- * uses little CPU is judged as if it used a LIGHT'th of a core, or its rate would fall without end.
+ * uses little CPU is judged as if it used 1/LIGHT of a core; otherwise its rate would keep falling.
  */
 static void govern(struct wick_provider *p)
 {

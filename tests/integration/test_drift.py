@@ -9,6 +9,7 @@ import urllib.parse
 
 import pytest
 from drift_tools import MINUTE, SECOND, instance, minute_ago, query, send, shares
+from engine_places import place_of
 from ui_data import Request
 from wick_tools import WICK, Server
 
@@ -84,10 +85,15 @@ def test_rate_and_load(server):
     assert 2.5 < answer["cores"][1] / answer["cores"][0] < 3.5
 
 
-@pytest.mark.parametrize("engine", ["segment", "memory"])
+@pytest.mark.parametrize("engine", ["segment", "memory", pytest.param("clickhouse", marks=pytest.mark.slow)])
 def test_number_of_samples(tmp_path, engine):
     """Sources with different rates: value times mean rate is the number of samples that were sent, not one by the lowest rate."""
-    server, start = Server(tmp_path, "--set", f"store.engine={engine}"), minute_ago(60)
+    with place_of(engine, tmp_path) as options:
+        check_number_of_samples(Server(tmp_path, *options))
+
+
+def check_number_of_samples(server):
+    start = minute_ago(60)
     try:
         sent = 0
         for name, rate, cores in (("busy", 97, 3.0), ("idle", 7, 0.1)):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Labels: any attribute of a resource, a profile or a sample is listed, filtered and grouped by, in every spelling, in wick's API, in
 Pyroscope's and over MCP; what no profile has is an error. The truth is what was sent."""
-import contextlib
 import json
 import time
 import urllib.parse
 
 import pytest
 
-import clickhouse_peer
+from engine_places import place_of
 from pyroscope_messages import CPU
 from wick_tools import Server, profiles_service, request, tokens_of
 
@@ -56,22 +55,6 @@ def hour():
 def querier(server, method, **fields):
     return server.get("/querier.v1.QuerierService/" + method, data=json.dumps({**hour(), **fields}).encode(),
                       headers={"Content-Type": "application/json"})
-
-
-@contextlib.contextmanager
-def place_of(engine, directory):
-    """The options of a server that stores with the engine."""
-    if engine != "clickhouse":
-        yield ["--set", f"store.engine={engine}"]
-        return
-    if not clickhouse_peer.SERVER:
-        pytest.skip("no clickhouse-server")
-    (directory / "clickhouse").mkdir()
-    peer = clickhouse_peer.Single(directory / "clickhouse")
-    try:
-        yield ["--store", peer.url("labels")]
-    finally:
-        peer.stop()
 
 
 @pytest.mark.parametrize("engine", ["segment", "memory", pytest.param("clickhouse", marks=pytest.mark.slow)])
