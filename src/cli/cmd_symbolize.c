@@ -74,12 +74,12 @@ static void print_tsv(uint64_t address, const struct symbol_answer *a, uint32_t 
     }
 }
 
-/* symbolize FILE ADDRESS… */
-static int print_addresses(struct symbolizer *s, char **words, int n, bool tsv)
+/* symbolize FILE ADDRESS…; fd: the file, opened before this process was confined (it may be below /proc). */
+static int print_addresses(struct symbolizer *s, const int *fd, char **words, int n, bool tsv)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     _cleanup_(mem_freep) uint64_t *v = mem_zalloc_array((size_t) n, sizeof(*v));
-    struct symbol_request q = {.path = str_from(words[0]), .addresses = v, .lines = true};
+    struct symbol_request q = {.path = str_from(words[0]), .fd = *fd >= 0 ? fd : NULL, .addresses = v, .lines = true};
     struct err e = {0};
     int r;
 
@@ -154,6 +154,7 @@ static int print_code(const struct symbolize_arguments *o, struct err *e)
 static int run(int argc, char **argv)
 {
     _cleanup_(symbolizer_freep) struct symbolizer *s = NULL;
+    _cleanup_(fd_closep) int fd = -1;
     struct symbolize_arguments o = {.memory = (int64_t) 8 << 30};
     struct err e = {0};
     int n, r = args_parse(args, &o, argc - 1, argv + 1, &n, &e);
@@ -178,6 +179,8 @@ static int run(int argc, char **argv)
     if (getpriority(PRIO_PROCESS, 0) < 0) /* that of a process that samples: lines are not urgent */
         setpriority(PRIO_PROCESS, 0, 0);
     unsetenv("DEBUGINFOD_URLS"); /* no network access */
+    if (n > 0)
+        fd = fd_open_regular(argv[1]);
     s = dwarf_symbolizer_new();
     r = s && !o.unconfined ? confine(&o, false) : 0;
     if (r < 0) /* untrusted files are not read with full privileges unless --unconfined is given */
@@ -185,7 +188,7 @@ static int run(int argc, char **argv)
     if (!s)
         return command_end("symbolize", -ENOMEM, NULL);
     if (n > 0)
-        return print_addresses(s, argv + 1, n, o.tsv);
+        return print_addresses(s, &fd, argv + 1, n, o.tsv);
     return command_end("symbolize", symbol_process_serve(STDIN_FILENO, s), &e);
 }
 

@@ -253,8 +253,10 @@ static int find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_t
     _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(n, sizeof *addresses);
     _cleanup_(mem_freep) uint32_t *asked = mem_zalloc_array(n, sizeof *asked);
     _cleanup_(mem_freep) struct line_answer *answers = mem_zalloc_array(n, sizeof *answers);
+    const char *path;
+    char buf[32];
     uint32_t k = 0;
-    int r;
+    int r = 0;
 
     if (!addresses || !asked || !answers || !f || !f->path || f->memory)
         return 0;
@@ -267,7 +269,9 @@ static int find_lines_of(uint32_t file, const uint32_t *ids, uint32_t n, int64_t
         asked[k] = ids[i];
         addresses[k++] = fr->address;
     }
-    r = k ? line_query(&(struct line_request){f->path, addresses, k, deadline, pump}, &names, answers) : 0;
+    path = k ? modules_path(f, buf, sizeof buf) : NULL; /* a file that was replaced has the lines of other code */
+    if (path)
+        r = line_query(&(struct line_request){path, addresses, k, deadline, pump}, &names, answers);
     for (uint32_t i = 0; i < k; i++) {
         frames[asked[i]].lines = answers[i];
         frames[asked[i]].lines_asked = r != -ETIMEDOUT; /* otherwise the next export asks again */

@@ -9,9 +9,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/fd.h"
@@ -120,6 +122,30 @@ static const char *path_of(const struct dl_phdr_info *info, bool first, char *bu
     return buf;
 }
 
+/* --- files --- */
+/* A file that was replaced since it was loaded has the names of other code. */
+static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
+{
+    char id[ELF_ID_MAX], mine[2 * BUILD_ID_MAX];
+
+    if (!f->build_id_n || !elf_gnu_build_id(elf, id))
+        return true;
+    hex_write(mine, f->build_id, f->build_id_n);
+    return memcmp(id, mine, 2ul * f->build_id_n) == 0;
+}
+
+static int open_same(const struct module_file *f, const char *path, struct elf_file **ret)
+{
+    _cleanup_(elf_freep) struct elf_file *elf = NULL;
+    int r = elf_open(path, &elf, NULL);
+
+    if (r == 0 && !is_the_same(f, elf))
+        r = -ESTALE;
+    if (r == 0)
+        *ret = TAKE(elf);
+    return r;
+}
+
 /* --- tables --- */
 /* .debug_frame is not loaded: it is read from the file if .eh_frame describes less than half of the code. */
 static void make_table(struct module_file *f, const struct dl_phdr_info *info)
@@ -131,7 +157,7 @@ static void make_table(struct module_file *f, const struct dl_phdr_info *info)
 
     if (n && unwind_table_new(s, n, WALK_ARCH, &f->table) < 0)
         f->table = NULL;
-    if ((f->table && f->table->covered >= (f->hi - f->lo) / 2) || f->memory || elf_open(f->path, &elf, NULL) < 0)
+    if ((f->table && f->table->covered >= (f->hi - f->lo) / 2) || f->memory || open_same(f, f->path, &elf) < 0)
         return;
     debug = elf_section_bytes(elf, ".debug_frame");
     if (debug.p) {
@@ -184,30 +210,7 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
     return (int64_t) i;
 }
 
-/* --- files --- */
-/* A file that was replaced since it was loaded has the names of other code. */
-static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
-{
-    char id[ELF_ID_MAX], mine[2 * BUILD_ID_MAX];
-
-    if (!f->build_id_n || !elf_gnu_build_id(elf, id))
-        return true;
-    hex_write(mine, f->build_id, f->build_id_n);
-    return memcmp(id, mine, 2ul * f->build_id_n) == 0;
-}
-
-static int open_same(const struct module_file *f, const char *path, struct elf_file **ret)
-{
-    _cleanup_(elf_freep) struct elf_file *elf = NULL;
-    int r = elf_open(path, &elf, NULL);
-
-    if (r == 0 && !is_the_same(f, elf))
-        r = -ESTALE;
-    if (r == 0)
-        *ret = TAKE(elf);
-    return r;
-}
-
+/* --- reading them --- */
 int modules_open(const struct module_file *f, struct elf_file **ret)
 {
     int r;
@@ -219,6 +222,29 @@ int modules_open(const struct module_file *f, struct elf_file **ret)
                                           was replaced */
         r = open_same(f, "/proc/thread-self/exe", ret);
     return r;
+}
+
+/* A program without a build id is recognised by its inode. */
+static bool is_replaced(const struct module_file *f)
+{
+    struct stat now, loaded;
+
+    return f == modules_file(1) && stat("/proc/thread-self/exe", &loaded) == 0 &&
+           (stat(f->path, &now) < 0 || now.st_ino != loaded.st_ino || now.st_dev != loaded.st_dev);
+}
+
+const char *modules_path(const struct module_file *f, char *buf, size_t n)
+{
+    _cleanup_(elf_freep) struct elf_file *at_path = NULL, *loaded = NULL;
+
+    if (!f->path || f->memory)
+        return NULL;
+    if ((f->build_id_n || !is_replaced(f)) && open_same(f, f->path, &at_path) == 0)
+        return f->path;
+    if (f != modules_file(1) || open_same(f, "/proc/thread-self/exe", &loaded) < 0)
+        return NULL;
+    snprintf(buf, n, "/proc/%d/exe", (int) getpid());
+    return buf;
 }
 
 /* --- the set --- */

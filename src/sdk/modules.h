@@ -7,6 +7,7 @@
 #define SDK_MODULES_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/str.h"
 #include "sdk/core.h"
@@ -34,6 +35,9 @@ struct elf_file;
 /* Opens the file to read its names. -ESTALE if the file at the path is a different build from the one that was
  * loaded. */
 int modules_open(const struct module_file *f, struct elf_file **ret);
+/* A path at which another process can read the file that was loaded: its own or, if the program was replaced meanwhile, one
+ * below /proc, which is written to buf. NULL if there is none: the file at the path is a different build, or gone. */
+const char *modules_path(const struct module_file *f, char *buf, size_t n);
 /* The set of this generation, if it is in use or was in use at the last refresh. NULL if it was freed. */
 const struct module_set *modules_generation(uint32_t generation);
 const struct module *modules_find(const struct module_set *set, uint64_t pc);

@@ -73,6 +73,8 @@ static int binary_open(const char *path, const struct symbol_request *q, struct 
     if (owner.n)
         memcpy(b->owner, owner.p, owner.n);
     r = b->fd >= 0 ? elf_open_fd(b->fd, &b->elf, e) : elf_open(path, &b->elf, e);
+    if (r < 0 && b->fd >= 0)
+        return err_prefix(e, r, "'%s': ", path);
     if (r >= 0)
         r = elf_symbols_load(b->elf, false, &b->symbols);
     if (r < 0)
