@@ -231,7 +231,7 @@ static int parse_operand(struct ottl_parse *p, struct operand *ret)
         word.n++;
         p->p--;
     }
-    if (!word.n)
+    if (word.n == sign) /* nothing, or a minus without a number */
         return fail(p, "expected a value or a path", (struct str){0});
     p->p += word.n;
     if (str_to_i64(word, 10, &v->integer) == 0)
