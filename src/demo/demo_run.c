@@ -27,6 +27,8 @@
 
 enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30, VERDICT_SECONDS = 5 };
 #define EXPORT_MS "2000"
+#define PRICE "0.04" /* of a core for an hour, in dollars: so that the page shows what the deploy costs */
+#define SET_PRICE "ui.price_per_core_hour=" PRICE
 
 static const char *const roles[DEMO_SERVICES] = {"gateway", "checkout", "inventory"};
 
@@ -101,9 +103,10 @@ static int read_ready(int fd, char *ret, size_t size, struct err *e)
 
 static int start_server(struct demo *d, const char *http, struct err *e)
 {
-    char grpc[32];
-    const char *argv[16] = {"wick", "serve", "--store", "memory", "--otlp-http", "off", "--otlp-grpc", grpc};
-    int out[2], r, n = 8;
+    char grpc[32], price[] = SET_PRICE;
+    const char *argv[16] = {"wick", "serve",       "--store", "memory", "--otlp-http",
+                            "off",  "--otlp-grpc", grpc,      "--set",  price};
+    int out[2], r, n = 10;
 
     snprintf(grpc, sizeof grpc, "127.0.0.1:%d", free_port());
     snprintf(d->export, sizeof d->export, "http://%s", grpc);
@@ -190,6 +193,7 @@ static void tell_start(const struct demo *d, int64_t deploy)
         "Latency of the operations, and what the slow ones do differently:\n"
         "  %s/spans?service=checkout\n"
         "  wick query span --service checkout --span-name 'POST /order' --slowest 5 --server %s\n"
+        "Costs are at " PRICE " $ per core and hour (ui.price_per_core_hour in wick.yaml sets yours).\n"
         "After %lld seconds a slower version of checkout is deployed. Press Ctrl-C to stop; nothing is left behind.\n",
         d->url, d->url, d->url, (long long) (deploy / NS_PER_S));
     fflush(stdout);

@@ -19,6 +19,7 @@
 #include "base/thread.h"
 #include "conf/yaml.h"
 #include "demo/demo_run.h"
+#include "demo/demo_source.h"
 #include "host/agent_feed.h"
 #include "host/agent_run.h"
 #include "net/tls.h"
@@ -229,6 +230,8 @@ static void read_demo(struct ui_info *i)
 
     if (str_to_i64(deploy, 10, &i->demo_deploy) < 0 || str_to_i64(end, 10, &i->demo_end) < 0)
         i->demo_deploy = i->demo_end = 0;
+    else
+        i->read_source = demo_source;
 }
 
 /* Sets up what the web UI needs besides data, and the list of senders. */

@@ -26,8 +26,9 @@ static int run_source(struct call *c, struct err *e)
     const struct ui_info *i = front_options(c->front)->ui;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct str file = call_param(c, "file");
+    int64_t modified = 0;
     int r = c->who.tenant[0] ? err_set(e, -ENOENT, "source files are available to the default tenant only")
-                             : ui_info_source(i ? i : &none, file, &text, e);
+                             : ui_info_source(i ? i : &none, file, &text, &modified, e);
     bool soft = r == -ENOENT && str_is(call_param(c, "missing"), "ok");
 
     if (r < 0 && !soft)
@@ -40,6 +41,8 @@ static int run_source(struct call *c, struct err *e)
         json_put_str(&c->out, str_from(err_message(e, r)));
     } else
         json_put_str(&c->out, buf_str(&text));
+    if (modified)
+        buf_printf(&c->out, ",\"modified\":\"%lld\"", (long long) modified);
     buf_puts(&c->out, "}\n");
     return 0;
 }

@@ -383,15 +383,19 @@ static void *run_on_own_thread(void *arg)
     return NULL;
 }
 
+/* The limit is on calls, not on threads: a client that has its answer may ask again before the thread has ended. */
 static int start_dedicated(struct call *c, struct err *e)
 {
     struct front *s = c->front;
+    unsigned calls = 0; /* including this one */
     pthread_t thread;
     bool full;
     int r;
 
     pthread_mutex_lock(&s->lock);
-    full = s->n_dedicated == DEDICATED_MAX;
+    for (const struct call *o = s->running; o; o = o->next)
+        calls += o->route->own_thread;
+    full = calls > DEDICATED_MAX;
     s->n_dedicated += !full;
     pthread_mutex_unlock(&s->lock);
     if (full)

@@ -7,8 +7,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "server/serve_config.h"
@@ -139,10 +141,11 @@ void ui_info_json(const struct ui_info *i, struct buf *out)
 
 /* Reads dir/rest; the kernel ensures that the path stays below dir, because names come from profiles, and symbolic
  * links may lead anywhere. */
-static int read_below(const char *dir, struct str rest, struct buf *out, struct err *e)
+static int read_below(const char *dir, struct str rest, struct buf *out, int64_t *ret_modified, struct err *e)
 {
     _cleanup_(fd_closep) int fd = -1;
     char path[PATH_MAX];
+    struct stat st;
     int r;
 
     while (rest.n && rest.p[0] == '/')
@@ -154,12 +157,16 @@ static int read_below(const char *dir, struct str rest, struct buf *out, struct 
     if (fd < 0)
         return -ENOENT;
     r = fd_read_all(fd, SOURCE_MAX, out);
-    return r < 0 ? err_set(e, r, "cannot read %s: %s", path, strerror(-r)) : 0;
+    if (r < 0)
+        return err_set(e, r, "cannot read %s: %s", path, strerror(-r));
+    if (fstat(fd, &st) == 0)
+        *ret_modified = (int64_t) st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec;
+    return 0;
 }
 
 /* Reads from the configured folders; *ret_known: one of them should have the file. */
-static int read_configured(const struct ui_settings *i, struct str file, struct buf *out, bool *ret_known,
-                           struct err *e)
+static int read_configured(const struct ui_settings *i, struct str file, struct buf *out, int64_t *ret_modified,
+                           bool *ret_known, struct err *e)
 {
     int r = -ENOENT;
 
@@ -170,7 +177,7 @@ static int read_configured(const struct ui_settings *i, struct str file, struct 
         if (!s->dir || !str_starts(file, prefix))
             continue;
         *ret_known = true;
-        r = read_below(s->reached ? s->reached : s->dir, str_slice(file, prefix.n, file.n), out, e);
+        r = read_below(s->reached ? s->reached : s->dir, str_slice(file, prefix.n, file.n), out, ret_modified, e);
     }
     return r;
 }
@@ -198,15 +205,16 @@ void ui_info_links(const struct ui_info *i, struct str file, uint64_t line, stru
     buf_puts(out, "]}\n");
 }
 
-int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e)
+int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, int64_t *ret_modified, struct err *e)
 {
     bool known = false;
     int r;
 
+    *ret_modified = 0;
     if (!file.n)
         return err_set(e, -EINVAL, "file: the name of a source file is required");
     pthread_rwlock_rdlock(&settings_lock);
-    r = read_configured(&i->settings, file, out, &known, e);
+    r = read_configured(&i->settings, file, out, ret_modified, &known, e);
     pthread_rwlock_unlock(&settings_lock);
     if (r >= 0)
         return 0;

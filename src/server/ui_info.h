@@ -46,7 +46,8 @@ struct ui_info {
     } settings;
     struct senders *senders; /* serve/senders.h; NULL: no profiles are received here */
     int (*senders_json)(struct senders *s, const char *tenant, int64_t now, struct buf *out);
-    /* files: appends the text of a source file, found by pprof's rules; -ENOENT with an error message. May be NULL. */
+    /* Appends the text of a source file that no configured folder has (files: found by pprof's rules); -ENOENT with an error
+     * message. May be NULL. */
     int (*read_source)(void *ctx, struct str file, struct buf *out, struct err *e);
     void *ctx;
     /* Appends the instructions of a function as JSON; -ENOENT with an error message. May be NULL. */
@@ -58,9 +59,9 @@ struct ui_info {
 void ui_info_change(struct ui_info *i, const struct ui_settings *s);
 /* ,"mode":…,"otlp":… for /api/v1/status */
 void ui_info_json(const struct ui_info *i, struct buf *out);
-/* Appends the text of a source file that a profile names, from the configured folders. -ENOENT with an error message
- * that says what to set. */
-int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, struct err *e);
+/* Appends the text of a source file that a profile names, from the configured folders. *ret_modified: when the file was
+ * changed (ns since 1970), 0 if that is not known. -ENOENT with an error message that says what to set. */
+int ui_info_source(const struct ui_info *i, struct str file, struct buf *out, int64_t *ret_modified, struct err *e);
 /* {"links":[{"name":…,"url":…}]}: links to a line of a file, by the configured templates. */
 void ui_info_links(const struct ui_info *i, struct str file, uint64_t line, struct str revision, struct buf *out);
 

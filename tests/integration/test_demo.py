@@ -10,7 +10,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from wick_tools import WICK, wait_for
+from wick_tools import ROOT, WICK, wait_for
 
 
 def children(pid):
@@ -70,6 +70,12 @@ def test_bad_deploy_is_found(demo):
         return None
 
     wait_for(whole_trace, why="a trace with all its spans")
+    lines = ask(url, "lines", query='cpu{service.name="checkout"}', function="discount_matches")["rows"]
+    file = next(r["file"] for r in lines if r["line"])  # shown from the binary's own copy, whatever tree it was built in
+    assert ask(url, "source", file=file)["text"] == (ROOT / "src/demo/demo_shop.c").read_text()
+    other = ask(url, "source", file="/etc/passwd", missing="ok")
+    assert other["text"] is None and "not /etc/passwd" in other["reason"]
+    assert ask(url, "status")["pricePerCoreHour"] == 0.04
     p.terminate()
     assert p.wait(60) == 0
     assert os.listdir(cwd) == ["err"]
