@@ -102,10 +102,14 @@ static bool was_closed(struct governor *g)
 
 static void say(struct governor *g)
 {
+    const char *fewer = was_closed(g) ? "few new processes are read" : "";
+
     g->text[0] = 0;
-    if (g->rate < g->limits.rate || was_closed(g))
-        snprintf(g->text, sizeof g->text, "rate %u of %u%s to stay within %.2g %% CPU", g->rate, g->limits.rate,
-                 was_closed(g) ? ", few new processes are read" : "", 100 * g->limits.cpu);
+    if (g->rate < g->limits.rate)
+        snprintf(g->text, sizeof g->text, "rate %u of %u%s%s to stay within %.2g %% CPU", g->rate, g->limits.rate,
+                 fewer[0] ? ", " : "", fewer, 100 * g->limits.cpu);
+    else if (fewer[0])
+        snprintf(g->text, sizeof g->text, "%s to stay within %.2g %% CPU", fewer, 100 * g->limits.cpu);
     else if (g->table_bytes < g->limits.table_bytes)
         snprintf(g->text, sizeof g->text, "smaller tables to stay within %zu MB", g->limits.memory >> 20);
 }

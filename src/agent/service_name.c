@@ -77,6 +77,12 @@ static struct str script_name(struct str path)
     return s;
 }
 
+/* A script that the interpreter reads from a descriptor, as in `bash <(generate)`: its path is not a name. */
+static bool is_descriptor(struct str path)
+{
+    return str_starts(path, STR("/dev/fd/")) || str_starts(path, STR("/proc/")) || str_is(path, "/dev/stdin");
+}
+
 /* What the interpreter runs; empty when that is code on its command line, or its standard input. */
 static struct str what_is_run(const struct interpreter *x, struct str args)
 {
@@ -97,7 +103,7 @@ static struct str what_is_run(const struct interpreter *x, struct str args)
             continue;
         }
         if (word.p[0] != '-')
-            return x->is_class ? word : script_name(word);
+            return x->is_class ? word : is_descriptor(word) ? (struct str){0} : script_name(word);
     }
     return (struct str){0};
 }

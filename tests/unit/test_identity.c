@@ -345,6 +345,8 @@ static void test_service_names(void)
         {STR("ruby\0-I\0lib\0bin/rails\0s\0"), "ruby3.1", "rails"},
         {STR("/bin/sh\0/etc/cron.daily/backup.sh\0"), "dash", "backup"},
         {STR("sh\0-c\0sleep 1\0"), "dash", "sh"},
+        {STR("bash\0/dev/fd/63\0"), "bash", "bash"},
+        {STR("python3\0/proc/self/fd/3\0"), "python3.11", "python3"},
         {STR("python3\0-m\0"), "python3.11", "python3"},
         {STR(""), "shop", "shop"},
         {STR("\0\0"), "shop", "shop"},
