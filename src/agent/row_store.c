@@ -210,18 +210,19 @@ int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_
 {
     int r = load_page(s, o, page, now_ns);
 
-    if (r == 0 && o->table && !o->whole && fits_whole(s, o->table)) {
-        o->whole = true;
+    if (r == 0)
         row_store_load_all(s, o, now_ns);
-    }
     return r;
 }
 
 void row_store_load_all(struct row_store *s, struct object *o, uint64_t now_ns)
 {
-    struct unwind_table *t = objects_table(s->objects, o, now_ns);
+    struct unwind_table *t = o->whole ? NULL : objects_table(s->objects, o, now_ns);
 
-    for (uint32_t i = 0; t && i < t->n_pages; i++)
+    if (!t || !fits_whole(s, t))
+        return;
+    o->whole = true;
+    for (uint32_t i = 0; i < t->n_pages; i++)
         if (load_page(s, o, (uint32_t) t->first_page + i, now_ns) < 0)
             return;
 }

@@ -23,7 +23,7 @@ void row_store_free(struct row_store *s);
 /* Makes the page of the object (ELF address >> 16) visible. -EAGAIN: not now (an emptied shard must not be written
  * yet); -ENODATA: the object has no table. */
 int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_t now_ns);
-/* The same for all pages of it. */
+/* The same for all pages of it, if it was not done before and there is room for them. */
 void row_store_load_all(struct row_store *s, struct object *o, uint64_t now_ns);
 size_t row_store_memory(const struct row_store *s); /* bytes of shards */
 

@@ -95,20 +95,21 @@ def test_stripped(tmp_path):
 
 
 def test_recursion_of_600(tmp_path):
-    """Whole stacks and no others of a process that was read before it is sampled. Stacks from before that are copied, as far as
-    a copy goes, and are marked: of a command, the first ones."""
+    """Whole stacks and no others of a process that was read before it is sampled: none has to be copied. Stacks from before
+    that are copied, as far as a copy goes, and are marked: of a command, the first ones."""
     exe = build(tmp_path, "chain.c", "chain", *NO_FP)
     rows, _ = record(tmp_path, "--", exe, 600, 0.5, rate=RATE)
     good, bad = judge([r for r in rows if r[0][0] != "[truncated]"], 600)
     assert good and bad == 0
     p = subprocess.Popen([exe, "600", "60"], stdout=subprocess.DEVNULL)
     try:
-        rows, _ = record(tmp_path, "-p", p.pid, "-d", "1s", rate=RATE)
+        rows, _ = record(tmp_path, "-p", p.pid, "-d", "1s", "--stats", tmp_path / "stats.json", rate=RATE)
     finally:
         p.kill()
         p.wait()
     good, bad = judge(rows, 600)
     assert good > 50 and bad == 0
+    assert json.loads((tmp_path / "stats.json").read_text())["stack_copies"] == 0
 
 
 def test_too_deep_is_said(tmp_path):
