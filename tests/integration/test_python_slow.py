@@ -51,7 +51,7 @@ def test_under_sanitizers(tmp_path):
         pytest.skip("no libasan.so")
     env = build_for(sys.executable, tmp_path, "-Db_sanitize=address,undefined", "-Db_lundef=false")
     env.update(LD_PRELOAD=runtime, ASAN_OPTIONS="detect_leaks=0:halt_on_error=1", UBSAN_OPTIONS="halt_on_error=1:print_stacktrace=1")
-    assert run_python(sys.executable, PROGRAMS / "py_stress.py", 20, env=env, timeout=600) == "fine\n"
+    assert run_python(sys.executable, PROGRAMS / "py_stress.py", 20, "nofork", env=env, timeout=600) == "fine\n"
 
 
 BUSY = """
