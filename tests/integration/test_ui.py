@@ -130,13 +130,13 @@ def test_demo_story(tmp_path):
     now = time.time_ns()
     s = Server(tmp_path, "--no-agent", WICK_DEMO_TIMES=f"{now + 600 * 10**9}:{now + 1200 * 10**9}")
 
-    def send(version, start, work):
+    def send(version, start, work, n=6):
         r = ui_data.Request("checkout", version)
-        for i in range(6):
+        for i in range(n):
             r.profile("cpu", "nanoseconds", start + i * 10**10, [(("main", "price"), 2 * 10**9), (("main", "discount"), work * 10**9)])
         assert s.send(r.done())[0] == 200
 
-    send("1.5.0", now - 130 * 10**9, 1)
+    send("1.5.0", now - 130 * 10**9, 1, 12)
     signal, over = tmp_path / "signal", threading.Event()
 
     def deploy():

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Source lines of a program that was compiled with -g and ran under `wick run`: t.file has them, t.line is the hot one.
+import fs from "node:fs";
 import {drawn, equal, ok} from "../lib.mjs";
 
 export default async function (t) {
@@ -22,6 +23,13 @@ export default async function (t) {
         ok(hottest[4].includes("x = x * 3 + i"), hottest[4]);
         const words = await page.locator(".code .code-k").allInnerTexts();
         ok(words.includes("for") && words.includes("unsigned"), `coloured: ${words}`);
+        equal(await page.locator(".source .note").count(), 0, "the file is as old as the program");
+    });
+    await t.check("a file that was changed after the first profile is called that", async () => {
+        const now = new Date();
+        fs.utimesSync(t.file, now, now);
+        await page.reload();
+        await page.locator(".source .note").getByText(/This file was changed at \d\d:\d\d:\d\d/).first().waitFor();
     });
     await t.shot(page, "source-lines");
     await t.check("the page of the function shows its instructions as objdump does, with the weight of each", async () => {

@@ -3,7 +3,7 @@
 import {signal} from "@preact/signals";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {keepFresh, startLive} from "./live.js";
-import {acceptedAge} from "./time.js";
+import {acceptedAge, fitRange} from "./time.js";
 import {parseTree} from "./tree.js";
 import {base, route, search} from "./url.js";
 
@@ -22,9 +22,18 @@ export async function openSession() {
         if (!r.ok) return;
         session.value = await r.json();
         needLogin.value = session.value.required && session.value.scope === "none";
+        if (["read", "admin"].includes(session.value.scope)) await fitToData();
     } catch {
         // The views report that the server is unreachable.
     }
+}
+
+// A server that was started minutes ago has nothing to show for most of an hour. The page does not wait long for it.
+async function fitToData() {
+    const d = await Promise.race([get(apiUrl("series", {query: "cpu", from: "now-1h", to: "now"})), new Promise((late) => setTimeout(late, PATIENCE / 3))]);
+    if (!d) return;
+    const at = d.coverage.findIndex((ns) => ns > 0); // the last part of this step is covered
+    fitRange(at < 0 ? NaN : (Number(d.from) + (at + 1) * Number(d.step) - Math.min(d.coverage[at], Number(d.step))) / 1e6);
 }
 
 const YOUNG_MS = 4000, KEPT = 24, PATIENCE = 3000;

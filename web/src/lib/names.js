@@ -24,6 +24,9 @@ export function shortName(name) {
     return name;
 }
 
+// The name of a function in a list. The API gives frames without a name that of their binary, which flame graphs show in brackets.
+export const functionName = (name) => (name.startsWith("/") ? `[${shortName(name)}]` : shortName(name));
+
 // Shortens versions that are hashes (build ids, revisions) to their first digits.
 export function shortVersion(v) {
     return buildId.test(v) ? v.slice(0, 8) : v.length > 24 ? v.slice(0, 23) + "…" : v;

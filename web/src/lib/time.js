@@ -21,9 +21,29 @@ export function parseTime(text, now = Date.now()) {
     return Date.parse(s);
 }
 
+// The range of a page whose URL has none: an hour or, while all profiles of the last hour are younger, the shortest preset that
+// contains them with room to grow. Set once per page load, so that it does not change under the reader.
+const HOUR = "now-1h", ROOM = 0.9;
+let usual = HOUR, oldest = 0;
+
+// first: the time (ms) of the first profile of the last hour, or NaN.
+export function fitRange(first, now = Date.now()) {
+    usual = presets.find(([v]) => v === HOUR || now - first < ROOM * (now - parseTime(v, now)))[0];
+    oldest = usual === HOUR ? 0 : first;
+}
+
+// Where the profiles of a range begin (ms), as far as that is known.
+export const startOf = (r) => (r.live && r.toMs - r.fromMs <= 3600e3 ? Math.max(r.fromMs, oldest) : r.fromMs);
+
+// Where a range that ends at `end` (ms) begins, to be compared with one of the same length before it: an hour earlier or, while
+// there are fewer profiles, in the middle of the time that has any.
+export function middle(end) {
+    return oldest && end - oldest > 20e3 ? (end + oldest) / 2 : end - 3600e3;
+}
+
 // The length of a range says nothing about rates: those are per covered second (useCoverage).
 export function rangeOf(params, prefix = "") {
-    const to = params[prefix + "to"] || "now", from = params[prefix + "from"] || (params[prefix + "to"] ? "" : "now-1h");
+    const to = params[prefix + "to"] || "now", from = params[prefix + "from"] || (params[prefix + "to"] ? "" : usual);
     const toMs = parseTime(to);
     const fromMs = from ? parseTime(from) : toMs - 3600e3;
     return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, live: to === "now"};

@@ -91,7 +91,7 @@ function useLine(q, name) {
 function Line({q, name, line: {hot, text}}) {
     if (!hot) return null;
     const place = `${hot.file.slice(hot.file.lastIndexOf("/") + 1)}:${hot.line}`;
-    return html`, <a href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "source", fn: name, file: hot.file})}>${place}</a>${text ? html`<code class="source-line"><span class="muted">${hot.line}</span> ${colored(text.trim(), hot.file)}</code>` : ""}`;
+    return html`, <a href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "source", fn: name, file: hot.file})}>${place}</a>${text ? html` <code class="source-line">${colored(text.trim(), hot.file)}</code>` : ""}`;
 }
 
 // The card as a picture in the clipboard: its sentence and both flame graphs.

@@ -7,7 +7,7 @@ import {changeText, comparison, modeOf, modes} from "../lib/diff.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
 import {serviceQuery, valueOf} from "../lib/selector.js";
-import {before, parseTime, rangeOf, relative, seconds, settledNow, timeProblem} from "../lib/time.js";
+import {before, middle, parseTime, rangeOf, relative, seconds, settledNow, timeProblem} from "../lib/time.js";
 import {columnOf} from "../lib/tree.js";
 import {amount, digitsOf, samplesText} from "../lib/units.js";
 import {go, patch} from "../lib/url.js";
@@ -15,6 +15,7 @@ import {urlProblem} from "../lib/wrong.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {drawKeys, DrawOptions, Filters} from "../parts/filters.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
+import {deploysOf, sidesOf} from "../parts/regression.js";
 import {DiffLegend} from "../parts/legend.js";
 import {Choice, Drop} from "../parts/menu.js";
 import {SearchBox} from "../parts/search.js";
@@ -31,7 +32,7 @@ function pinned(p) {
     if (!relative(p.to) && !relative(p.from ?? "") && !relative(p.base_from) && !relative(p.base_to)) return null;
     const end = settledNow();
     const at = (text, missing) => (text ? seconds(parseTime(text, end)) : missing);
-    const to = at(p.to, seconds(end)), from = at(p.from, String(Number(to) - 3600));
+    const to = at(p.to, seconds(end)), from = at(p.from, seconds(middle(Number(to) * 1000)));
     const length = Number(to) - Number(from);
     const given = p.base_from || p.base_to;
     const base_to = given ? at(p.base_to, to) : from;
@@ -60,15 +61,28 @@ function Presets({p, s}) {
     return html`<${Drop} label="Compare with" items=${items} />`;
 }
 
+// What is compared when the URL selects nothing: both sides of the latest deploy, or null without one. Undefined until it is known.
+function useLatestDeploy(wanted) {
+    const {data, error} = useData(wanted ? apiUrl("deploys", {query: "cpu", from: "now-1d"}) : null);
+    return useMemo(() => {
+        const [latest] = deploysOf(data?.deploys ?? []);
+        return latest ? sidesOf(latest) : data || error || !wanted ? null : undefined;
+    }, [data, error, wanted]);
+}
+
+const selecting = ["query", "from", "to", "base_query", "base_from", "base_to"];
+
 export function Compare() {
     const p = useParams();
     const wrong = p && (timeProblem(p) || (p.base_from || p.base_to ? timeProblem(p, "base_") : "") || urlProblem(p));
-    const fixed = p && !p.timeless && !wrong ? pinned(p) : null;
+    const bare = !!p && !p.timeless && selecting.every((k) => !p[k]);
+    const latest = useLatestDeploy(bare);
+    const fixed = p && !p.timeless && !wrong && latest !== undefined ? pinned({...p, ...latest}) ?? (latest && {...p, ...latest}) : null;
     useEffect(() => {
         if (fixed) go("compare", fixed, {replace: true});
     });
     if (wrong) return html`<h1 class="sr">Compare</h1><${Wrong} text=${wrong} />`;
-    return p ? html`<${Page} p=${fixed ?? p} />` : html`<h1 class="sr">Compare</h1><${Loading} />`;
+    return p && latest !== undefined ? html`<${Page} p=${fixed ?? p} />` : html`<h1 class="sr">Compare</h1><${Loading} />`;
 }
 
 function Page({p}) {

@@ -9,7 +9,7 @@ import {exportItems, pictureTitle, savePng} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
 import {isDeploy, shortVersion} from "../lib/names.js";
 import {parseSelector, printSelector, valueOf, withMatcher} from "../lib/selector.js";
-import {before, parseCell, rangeOf, seconds, settledNow, timeProblem} from "../lib/time.js";
+import {before, middle, parseCell, rangeOf, seconds, settledNow, startOf, timeProblem} from "../lib/time.js";
 import {amount, axisTitle, cost, digitsOf, duration, percent, rate, samplesOf, samplesText} from "../lib/units.js";
 import {go, href, patch} from "../lib/url.js";
 import {urlProblem} from "../lib/wrong.js";
@@ -57,9 +57,10 @@ export function Explore() {
     return p ? html`<${Page} p=${p} />` : html`<h1 class="sr">Explore</h1><${Loading} />`;
 }
 
-// A comparison of this selection with the time just before, both as fixed times.
+// A comparison of this selection with the time just before, both as fixed times; of its halves if there was nothing before.
 function compareLink(q, range) {
-    const end = range.live ? settledNow() : range.toMs, from = range.live ? end - (range.toMs - range.fromMs) : range.fromMs;
+    const end = range.live ? settledNow() : range.toMs;
+    const from = startOf(range) > range.fromMs ? middle(end) : range.live ? end - (range.toMs - range.fromMs) : range.fromMs;
     const b = before({fromMs: from, toMs: end});
     return href("compare", {query: q.query, from: seconds(from), to: seconds(end), base_query: q.query, base_from: b.from, base_to: b.to});
 }

@@ -8,7 +8,7 @@ import {seriesColor, themeOf} from "../lib/color.js";
 import {shortVersion} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {rangeOf, timeProblem} from "../lib/time.js";
-import {amount, axisTitle, clock, cost, digitsOf, percent, rate, samplesOf, samplesText} from "../lib/units.js";
+import {amount, axisTitle, clock, cost, digitsOf, number, percent, rate, samplesOf} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {urlProblem} from "../lib/wrong.js";
 import {AlertButton} from "../parts/alertbutton.js";
@@ -48,17 +48,17 @@ function Facts({p, q, top}) {
     const one = (title, value) => html`<div><dt>${title}</dt><dd class="num">${value}</dd></div>`;
     return html`<dl class="panel facts">${!d ? one("total", "…") : !row ? one("total", "not among the 500 largest of this selection") : html`
         ${one("total", `${percent(row.total / d.total, undefined, digits)} · ${amount(row.total, d.unit, d.type, digits)}`)}${one("rate", rate(row.total, d.unit, d.type, cover.ns, digits))}
-        ${one("self", `${percent(row.self / d.total, undefined, digits)} · ${amount(row.self, d.unit, d.type, digits)}`)}${n !== undefined ? one("samples", `${samplesText(n)} at ${cover.rates.join("–")} Hz`) : ""}
+        ${one("self", `${percent(row.self / d.total, undefined, digits)} · ${amount(row.self, d.unit, d.type, digits)}`)}${n !== undefined ? one("samples", `${number(Math.round(n))} at ${cover.rates.join("–")} Hz`) : ""}
         ${one("rank", `${at + 1} of ${d.count}, by total`)}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
 }
 
 // As long as there are profiles, up to 30 days; by version of the service or, without one, by service.
-const spans = [["now-30d", "30 days"], ["now-1d", "a day"], ["now-2h", "2 hours"]];
+const spans = [["now-30d", "30 days"], ["now-1d", "a day"], ["now-2h", "2 hours"], ["now-15m", "15 minutes"]];
 function Trend({p, q}) {
     const service = valueOf(q.query, "service.name"), by = service ? "service.version" : "service.name";
-    const series = (from, wanted) => useData(wanted ? apiUrl("series", {query: q.query, from, function: p.fn, group_by: by}) : null);
-    const month = series("now-30d", true), day = series("now-1d", tooShort(month.data)), hours = series("now-2h", tooShort(month.data) && tooShort(day.data));
-    const at = !tooShort(month.data) ? 0 : !tooShort(day.data) ? 1 : 2, data = [month, day, hours][at];
+    const asked = [];
+    for (const [from] of spans) asked.push(useData(asked.every((a) => tooShort(a.data)) ? apiUrl("series", {query: q.query, from, function: p.fn, group_by: by}) : null));
+    const enough = asked.findIndex((a) => !tooShort(a.data)), at = enough < 0 ? spans.length - 1 : enough, data = asked[at];
     const range = useMemo(() => rangeOf({from: spans[at][0]}), [data.data]);
     return html`<section class="panel" aria-label="trend"><h2>Trend <span class="muted" key=${at}>${`${spans[at][1]}, by ${service ? "version" : "service"}`}</span></h2><div class="trend-box"><${Loaded} of=${data} what="the trend" empty=${(d) => !d.series.some((s) => s.values.some((v) => v > 0))} nothing=${html`<p class="muted foot">No sample of the last 30 days contains it.</p>`}>${(d) => {
         const used = d.series.filter((s) => s.values.some((v) => v > 0)).sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 8);

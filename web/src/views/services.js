@@ -5,9 +5,9 @@ import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {changeText, comparison, modeOf} from "../lib/diff.js";
-import {isBuildId, isDeploy, shortName, shortVersion} from "../lib/names.js";
+import {functionName, isBuildId, isDeploy, shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
-import {rangeOf, seconds, settledNow, timeProblem} from "../lib/time.js";
+import {rangeOf, seconds, settledNow, startOf, timeProblem} from "../lib/time.js";
 import {amount, clock, cost, digitsOf, moment, percent, perStep, rate, samplesOf} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {TimePicker, useTypes} from "../parts/bar.js";
@@ -153,7 +153,7 @@ function Biggest({at, live}) {
         <${Loaded} of=${top} what="functions" empty=${(d) => !d.rows.length} nothing=${html`<p class="muted foot">No CPU profiles in this range.</p>`}>${(d) => html`<table><caption class="sr">functions by own CPU time</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">self</th><th scope="col" class="num">share</th></tr></thead>
         <tbody>${d.rows.map((r) => {
             const digits = digitsOf(samplesOf(r.self, d.unit, coverageOf(d).rate));
-            return html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("explore", {query: "cpu", from: at.from, to: at.to === "now" ? "" : at.to, view: "sandwich", fn: r.name})}>${shortName(r.name)}</a></td>
+            return html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("explore", {query: "cpu", from: at.from, to: at.to === "now" ? "" : at.to, view: "sandwich", fn: r.name})}>${functionName(r.name)}</a></td>
             <td class="num">${amount(r.self, d.unit, d.type, digits)}</td><td class="num"><${Bar} share=${r.self / d.total}>${percent(r.self / d.total, undefined, digits)}<//></td></tr>`;
         })}</tbody></table>`}<//></section>`;
 }
@@ -162,8 +162,9 @@ function Biggest({at, live}) {
 // Compares the later half of the range with the earlier one, per covered second. Changes within the sampling noise are left
 // out.
 function Changed({range}) {
-    const end = range.live ? settledNow() : range.toMs, whole = (ms) => Math.floor(ms / 60e3) * 60;
-    const from = whole(range.live ? end - (range.toMs - range.fromMs) : range.fromMs), to = range.live ? whole(end) : Math.floor(range.toMs / 1000), mid = Math.floor((from + to) / 120) * 60;
+    const end = range.live ? settledNow() : range.toMs, start = startOf(range), whole = (ms) => Math.floor(ms / 60e3) * 60; // one request a minute
+    const to = range.live ? whole(end) : Math.floor(range.toMs / 1000), young = start > range.fromMs && to - start / 1000 > 20;
+    const from = young ? Math.floor(start / 1000) : whole(range.live ? end - (range.toMs - range.fromMs) : start), mid = Math.floor((from + to) / 2);
     const q = {query: "cpu", base_query: "cpu", base_from: String(from), base_to: String(mid), from: String(mid), to: String(to)};
     const top = useData(apiUrl("top", {...q, sort: "delta", limit: 60}));
     const rows = (d) => {
@@ -175,7 +176,7 @@ function Changed({range}) {
             const {diff, list} = rows(d);
             if (!list.length) return html`<p class="muted foot">Nothing changed by more than the sampling noise.</p>`;
             return html`<table><caption class="sr">functions whose rate changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num">change</th></tr></thead>
-        <tbody>${list.map(({r, x}) => html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("compare", {...q, search: "^" + r.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "$"})}>${shortName(r.name)}</a></td>
+        <tbody>${list.map(({r, x}) => html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("compare", {...q, search: "^" + r.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "$"})}>${functionName(r.name)}</a></td>
             <td class="num">${fresh(diff.show(r.self[0], 0, digitsOf(diff.samples(r.self[0]))))}</td><td class="num">${fresh(diff.show(r.self[1], 1, digitsOf(diff.samples(r.self[1]))))}</td><td class=${"num " + (x.d > 0 ? "more" : "less")}>${fresh(changeText(x))}</td></tr>`)}</tbody></table>`;
         }}<//></section>`;
 }

@@ -6,7 +6,7 @@ import {apiUrl, useData} from "../lib/api.js";
 import {colored} from "../lib/syntax.js";
 import {linksFor} from "../lib/links.js";
 import {valueOf} from "../lib/selector.js";
-import {amount, percent} from "../lib/units.js";
+import {amount, clock, percent} from "../lib/units.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded} from "../parts/states.js";
 import {FunctionPicker, useFunctions} from "./sandwich.js";
@@ -37,10 +37,10 @@ export function Source({p, q, range, bare = false}) {
         ${!p.fn && !p.file ? html`<${Box} title="Pick a function"><p>Choose one above, or “Source lines” in the menu of a frame.</p><//>`
         : html`<${Loaded} of=${data} what="lines" empty=${(d) => !d.rows.some((r) => r.line)} nothing=${html`<${Box} title="No line numbers">
             <p>The profiles have no line numbers for <code>${p.fn || p.file}</code> in this range. Lines come from the sender, or from debug information: <code>wick symbols upload BINARY</code>.</p><//>`}>
-            ${(d) => html`<${Files} d=${d} p=${p} q=${q} />`}<//>`}</div>`;
+            ${(d) => html`<${Files} d=${d} p=${p} q=${q} range=${range} />`}<//>`}</div>`;
 }
 
-function Files({d, p, q}) {
+function Files({d, p, q, range}) {
     const files = useMemo(() => {
         const by = new Map();
         for (const r of d.rows) by.set(r.file ?? "", [...(by.get(r.file ?? "") ?? []), r]);
@@ -49,15 +49,16 @@ function Files({d, p, q}) {
         return [...by].sort((a, b) => weight(b) - weight(a));
     }, [d, p.file]);
     const [shown, show] = useState(1); // one after the other: a file whose text came later would move those below it
-    return html`<div class="sources" tabindex="0" role="region" aria-label="source">${files.slice(0, shown).map(([file, rows], i) => html`<${File} key=${file} file=${file} rows=${rows} d=${d} p=${p} q=${q} onReady=${() => show((n) => Math.max(n, i + 2))} />`)}</div>`;
+    return html`<div class="sources" tabindex="0" role="region" aria-label="source">${files.slice(0, shown).map(([file, rows], i) => html`<${File} key=${file} file=${file} rows=${rows} d=${d} p=${p} q=${q} range=${range} onReady=${() => show((n) => Math.max(n, i + 2))} />`)}</div>`;
 }
 
-function File({file, rows, d, p, q, onReady}) {
+function File({file, rows, d, p, q, range, onReady}) {
     const status = useStatus().data;
     const service = valueOf(q.query, "service.name");
     const source = useData(file ? apiUrl("source", {file, missing: "ok"}) : null);
     const lines = useMemo(() => listing(rows, source.data?.text), [rows, source.data]);
-    const waits = file && !source.data && !source.error;
+    const modified = Number(source.data?.modified ?? 0) / 1e6, stale = useStale(modified, q, range);
+    const waits = file && ((!source.data && !source.error) || stale === undefined);
     useEffect(() => void (waits || onReady()), [waits]);
     if (waits) return html`<section class="source"><h2 class="path">${file}</h2></section>`; // the table would move
     const whole = d.total || 1;
@@ -66,10 +67,18 @@ function File({file, rows, d, p, q, onReady}) {
     return html`<section class="source"><h2 class="path">${file || "(no file)"} ${first && html`<a href=${links(hottest(lines))[0].href} target="_blank" rel="noopener noreferrer">open in ${first.name}</a>`}
         ${source.data?.origin && html`<span class="muted">${source.data.origin}</span>`}</h2>
         ${!source.data?.text && !source.loading && html`<p class="muted">Only the values of its lines are shown: ${source.data?.reason ?? "the server has no source for this file"}. Configure a directory or a link to your forge under <code>source:</code> in wick.yaml.</p>`}
+        ${stale && html`<p class="note">This file was changed at ${clock(modified)}, after the first profile of this range: lines may not match.</p>`}
         <table class="code"><caption class="sr">lines of ${file}</caption><thead><tr><th scope="col" class="num">self</th><th scope="col" class="num">total</th><th scope="col" class="num">%</th><th scope="col" class="num">line</th><th scope="col">source</th></tr></thead>
         <tbody>${lines.map((l) => html`<tr class=${l.total ? "" : "cold"}><td class="num">${l.self ? amount(l.self, d.unit, d.type) : ""}</td><td class="num">${l.total ? amount(l.total, d.unit, d.type) : ""}</td>
             <td class="num"><span class="heat" style=${{opacity: l.total ? Math.min(1, 0.15 + (l.total / whole) * 1.5) : 0}}></span>${l.total ? percent(l.total / whole) : ""}</td>
             <td class="num muted">${links(l.n)[0] ? html`<a href=${links(l.n)[0].href} target="_blank" rel="noopener noreferrer">${l.n}</a>` : l.n}</td><td><pre>${colored(l.text, file)}</pre></td></tr>`)}</tbody></table></section>`;
+}
+
+// Whether some profiles of the range are older than the file. Undefined until it is known.
+function useStale(modified, q, range) {
+    const {data, error} = useData(modified > range.fromMs ? apiUrl("deploys", {query: q.query, from: range.from, to: range.to}) : null);
+    if (!(modified > range.fromMs)) return false;
+    return data ? data.deploys.some((d) => Number(d.first) / 1e6 < modified) : error ? false : undefined;
 }
 
 const hottest = (lines) => lines.reduce((a, b) => (b.total > a.total ? b : a), lines[0])?.n ?? 1;

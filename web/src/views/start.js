@@ -138,7 +138,7 @@ export function Start() {
                 <p>Three services with traces and a bad deployment to find, for five minutes. Nothing is left on this machine.</p><${Command} text=${"wick demo"} /></section>
             <section class="card"><h2><span class="step">3</span> Compare</h2>
                 <p>Two times, two versions or two labels side by side: what got slower, in which function, on which line.</p>
-                <p><a class="button" href=${href("compare", {from: "now-15m"})}>Compare now with before</a></p>
+                <p><a class="button" href=${href("compare")}>Compare now with before</a></p>
                 <p class="muted">From a terminal: <code>wick pprof -top -diff_base OLD NEW</code></p></section>
         </div></div>`;
 }

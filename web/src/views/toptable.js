@@ -4,7 +4,7 @@ import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {changeText, comparison, modeOf} from "../lib/diff.js";
-import {shortName} from "../lib/names.js";
+import {functionName, shortName} from "../lib/names.js";
 import {amount, digitsOf, number, percent, samplesOf} from "../lib/units.js";
 import {patch} from "../lib/url.js";
 import {Choice} from "../parts/menu.js";
@@ -28,7 +28,7 @@ const label = (r) => r.name || "[unnamed]";
 
 function nameCell(r, by) {
     const full = label(r);
-    return html`<span class="fn" title=${full + (r.file ? `\n${r.file}${r.line ? ":" + r.line : ""}` : "")}>${by === "line" ? `${shortName(full)}:${r.line ?? "?"}` : shortName(full)}${r.kind && r.kind !== "native"
+    return html`<span class="fn" title=${full + (r.file ? `\n${r.file}${r.line ? ":" + r.line : ""}` : "")}>${by === "line" ? `${shortName(full)}:${r.line ?? "?"}` : by === "function" ? functionName(full) : shortName(full)}${r.kind && r.kind !== "native"
         ? html` <span class="badge">${r.kind}</span>` : ""}</span>`;
 }
 
