@@ -39,7 +39,9 @@ struct running {
     struct agent_upload *upload; /* NULL: not requested */
     int signal_fd, stats_fd;
     int64_t begin;
-    char governor[96]; /* the state that was logged last */
+    char governor[96]; /* the state that was logged last, at that rate and time */
+    unsigned rate_hz;
+    int64_t governor_ns;
 };
 
 /* Logs one line for each missing capability, with its consequence. Without a required one nothing works: one error line
@@ -77,14 +79,22 @@ static void write_stats(struct running *a)
         log_warn("cannot write '%s': %s", a->o->stats, strerror(-r));
 }
 
-/* Logs the current rate whenever it changes. */
+static const int64_t GOVERNOR_PAUSE_NS = 60 * NS_PER_S;
+
+/* Logs the current rate when it changes, and what else is left out once a minute: beside a build that changes every few
+ * seconds. */
 static void tell_governor(struct running *a)
 {
+    int64_t now = clock_mono();
     struct agent_counts n;
 
     agent_counts(a->agent, &n);
     if (!n.governor || strcmp(n.governor, a->governor) == 0)
         return;
+    if (n.rate_hz == a->rate_hz && now < a->governor_ns + GOVERNOR_PAUSE_NS)
+        return;
+    a->rate_hz = n.rate_hz;
+    a->governor_ns = now;
     snprintf(a->governor, sizeof a->governor, "%s", n.governor);
     log_info("sampling at %u Hz%s%s", n.rate_hz, n.governor[0] ? ": " : ", as configured", n.governor);
 }
