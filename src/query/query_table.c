@@ -78,7 +78,9 @@ static int compare_rows(const void *a, const void *b, void *arg)
     r = str_cmp(x->name, y->name);
     if (!r)
         r = str_cmp(x->file, y->file);
-    return r ? r : (x->line > y->line) - (x->line < y->line);
+    if (!r)
+        r = (x->line > y->line) - (x->line < y->line);
+    return r ? r : x->kind - y->kind;
 }
 
 static void sort_rows(struct query_table *t, enum query_sort sort, uint32_t limit)

@@ -50,6 +50,23 @@ static struct str name_of(struct store_table *t, struct str name, const struct f
     return name.n ? name : STR("[unknown]");
 }
 
+static enum table_scope scope_of(const struct frame *f)
+{
+    switch (f->kind) {
+    case FRAME_CPYTHON:
+    case FRAME_V8JS:
+    case FRAME_PHP:
+    case FRAME_RUBY:
+    case FRAME_PERL:
+    case FRAME_LUAJIT:
+        return SCOPE_FILE;
+    case FRAME_KERNEL:
+        return SCOPE_KERNEL;
+    default:
+        return SCOPE_USER;
+    }
+}
+
 /* False: the frame is in no row. */
 static bool key_of(struct store_table *t, const struct frame *f, struct table_key *ret)
 {
@@ -60,6 +77,7 @@ static bool key_of(struct store_table *t, const struct frame *f, struct table_ke
         ret->name = name_of(t, f->function, f, true);
         ret->file = f->file;
         ret->line = t->q.rows == ROWS_LINE ? f->line : 0;
+        ret->scope = t->q.rows == ROWS_LINE ? SCOPE_FILE : scope_of(f);
         break;
     case ROWS_FILE:
         ret->name = name_of(t, f->file, f, false);
@@ -82,17 +100,31 @@ static bool key_of(struct store_table *t, const struct frame *f, struct table_ke
     return !(t->q.function.n && !str_eq(ret->name, t->q.function)) && !(t->q.file.n && !str_eq(ret->file, t->q.file));
 }
 
+static bool is_row(const struct table_key *row, const struct table_key *k)
+{
+    return row->line == k->line && row->address == k->address && row->scope == k->scope && str_eq(row->name, k->name) &&
+           (k->scope != SCOPE_FILE || str_eq(row->file, k->file));
+}
+
+/* Another frame of a row: its file is that of the row only while no other is known. */
+static int note_file(struct store_table *t, struct table_key *row, struct str file)
+{
+    if (!file.n || row->several_files || str_eq(row->file, file))
+        return 0;
+    row->several_files = row->file.n > 0;
+    row->file = row->several_files ? (struct str){0} : arena_str(&t->arena, file);
+    return row->file.p || row->several_files ? 0 : -ENOMEM;
+}
+
 /* Returns the row of the key: if it is new, n_rows. */
 static uint32_t intern_key(struct store_table *t, const struct table_key *k)
 {
-    uint64_t h = hash_mix(hash64_str(k->name) ^ (uint64_t) k->line ^ k->address, hash64_str(k->file) | 1);
+    uint64_t h = hash_mix(hash64_str(k->name) ^ (uint64_t) k->line ^ k->address,
+                          k->scope == SCOPE_FILE ? hash64_str(k->file) | 1 : 1 + 2ul * k->scope);
 
-    for (struct map_pos p = map_find(&t->key_map, h); p.index != MAP_NONE; p = map_next(&t->key_map, p)) {
-        const struct table_key *o = &t->keys[p.index];
-
-        if (o->line == k->line && o->address == k->address && str_eq(o->name, k->name) && str_eq(o->file, k->file))
-            return p.index;
-    }
+    for (struct map_pos p = map_find(&t->key_map, h); p.index != MAP_NONE; p = map_next(&t->key_map, p))
+        if (is_row(&t->keys[p.index], k))
+            return note_file(t, &t->keys[p.index], k->file) < 0 ? TABLE_NO_MEMORY : p.index;
     if (t->q.max_rows && t->n_rows == t->q.max_rows)
         return TABLE_NO_ROW;
     if (array_reserve(t->keys, t->cap_keys, (size_t) t->n_rows + 1, TABLE_NO_MEMORY) < 0 ||

@@ -12,7 +12,7 @@
 /* What a row stands for, and which fields of its key (struct table_key) are set. A frame without a name is called binary+0xaddress in
  * tables by function or line, and [unknown] where nothing at all is known about it. */
 enum store_rows {
-    ROWS_FUNCTION, /* a function of a file: name, file */
+    ROWS_FUNCTION, /* a function: name, and its file if it is known and only one (struct table_key) */
     ROWS_FILE,     /* name is that of the file */
     ROWS_LINE,     /* name of the function, file, line */
     ROWS_MAPPING,  /* name is that of the binary */
@@ -33,10 +33,18 @@ struct table_row {
     uint8_t kind;              /* enum frame_kind: the highest of its frames; unknown for binaries and packages */
 };
 
+/*
+ * A compiled function is its name, whatever is known about its file: lines may arrive later, for some addresses before
+ * others, and the file of one function has another path in every folder that it was built in. In tables by function, the
+ * file distinguishes only those of languages whose names are short (Python's __init__), and the kernel's functions are
+ * distinct from those of user space.
+ */
 struct table_key {
     struct str name, file;
     int64_t line;
     uint64_t address;
+    enum table_scope { SCOPE_FILE, SCOPE_USER, SCOPE_KERNEL } scope; /* SCOPE_FILE: file is part of the key */
+    bool several_files;                                              /* then file is empty */
 };
 
 /* A binary with frames in the table that lack a name, or that have a name and lack a line. */

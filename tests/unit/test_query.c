@@ -14,7 +14,7 @@ static int64_t fixed_now(void)
     return T0 + 3600 * NS_PER_S;
 }
 
-/* "main;a;b" root first -> stack of a batch being built. */
+/* "main;a;b@b.c" root first -> stack of a batch being built; "b@": its file is not known. */
 static uint32_t stack_of(struct builder *b, const char *folded)
 {
     struct str rest = str_from(folded), names[32];
@@ -23,9 +23,11 @@ static uint32_t stack_of(struct builder *b, const char *folded)
     while (rest.n)
         names[n++] = str_cut(&rest, ';');
     while (n-- > 0) {
-        struct function f = {.name = builder_string(b, names[n]),
-                             .filename = builder_string(b, STR("/src/app/main.c"))};
-        struct line l = {.function = builder_function(b, &f), .line = 10 + (int64_t) names[n].n};
+        bool has_file = memchr(names[n].p, '@', names[n].n);
+        struct str file = names[n], name = str_cut(&file, '@');
+        struct function f = {.name = builder_string(b, name),
+                             .filename = builder_string(b, has_file ? file : STR("/src/app/main.c"))};
+        struct line l = {.function = builder_function(b, &f), .line = 10 + (int64_t) name.n};
 
         locations[k++] = builder_location(b, &(struct builder_location){.lines = &l, .n_lines = 1});
     }
@@ -124,6 +126,61 @@ static void test_top(void)
     eq_int(row(&t, "std")->self[0], 20);
     query_table_done(&t);
     eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), -EINVAL);
+}
+
+/* Lines of some addresses only, and one file in the folders of two builds. */
+static void test_function_in_files(void)
+{
+    static const struct row half[] = {
+        {"shop", "cpu", "nanoseconds", "main@;work@/build1/a.c;work@", 0, 10},
+        {"shop", "cpu", "nanoseconds", "main@m.c;work@/build2/a.c", 60, 5},
+    };
+    _cleanup_(store_closep) struct store *s = filled(half, ARRAY_SIZE(half));
+    _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
+    struct store_notes notes = {0};
+    struct query_table t;
+    struct err e = {0};
+
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_TOTAL, 0}, &t, &notes, &e), 0);
+    eq_int(t.n_all, 2);
+    eq_int(row(&t, "main")->total[0], 15);
+    eq_str(row(&t, "main")->file, STR("m.c"));
+    eq_int(row(&t, "work")->total[0], 15); /* once on each path */
+    eq_int(row(&t, "work")->self[0], 15);
+    eq_int(row(&t, "work")->file.n, 0);
+    query_table_done(&t);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_LINE, QUERY_SORT_TOTAL, 0}, &t, &notes, &e), 0);
+    eq_int(t.n_all, 5);
+    query_table_done(&t);
+}
+
+static uint32_t row_of(struct store_table *t, enum frame_kind kind, const char *file)
+{
+    return store_table_row(t, &(struct frame){.function = STR("run"), .file = str_from(file), .kind = (uint8_t) kind});
+}
+
+/* What distinguishes functions of the same name. */
+static void test_function_rows(void)
+{
+    struct store_table t;
+    uint32_t user, kernel, python;
+
+    eq_int(store_table_init(&t, &(struct store_table_query){.rows = ROWS_FUNCTION}), 0);
+    user = row_of(&t, FRAME_NATIVE, NULL);
+    eq_int(row_of(&t, FRAME_NATIVE, "run.c"), user);
+    eq_int(row_of(&t, FRAME_UNKNOWN, NULL), user);
+    eq_str(t.keys[user].file, STR("run.c"));
+    kernel = row_of(&t, FRAME_KERNEL, NULL);
+    ok(kernel != user);
+    python = row_of(&t, FRAME_CPYTHON, "run.py");
+    ok(python != user && python != kernel);
+    eq_int(row_of(&t, FRAME_CPYTHON, "run.py"), python);
+    ok(row_of(&t, FRAME_CPYTHON, "other.py") != python);
+    eq_int(row_of(&t, FRAME_RUST, "other.c"), user);
+    eq_int(row_of(&t, FRAME_NATIVE, "run.c"), user);
+    eq_int(t.keys[user].file.n, 0); /* one of two */
+    eq_int(t.n_rows, 4);
+    store_table_done(&t);
 }
 
 static void test_diff(void)
@@ -458,6 +515,8 @@ static void test_packages(void)
 int main(void)
 {
     tap_run(test_top);
+    tap_run(test_function_in_files);
+    tap_run(test_function_rows);
     tap_run(test_diff);
     tap_run(test_callers);
     tap_run(test_lines);

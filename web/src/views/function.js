@@ -8,6 +8,7 @@ import {seriesColor, themeOf} from "../lib/color.js";
 import {shortVersion} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {rangeOf, timeProblem} from "../lib/time.js";
+import {treeOfJson} from "../lib/tree.js";
 import {amount, axisTitle, clock, cost, digitsOf, number, percent, rate, samplesOf} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {urlProblem} from "../lib/wrong.js";
@@ -19,7 +20,7 @@ import {useStatus} from "../parts/shell.js";
 import {Box, Loaded, Wrong} from "../parts/states.js";
 import {Assembly} from "./assembly.js";
 import {ask} from "./explore.js";
-import {FunctionPicker, Sandwich, useFunctions} from "./sandwich.js";
+import {FunctionPicker, Sandwich, useCallers, useFunctions} from "./sandwich.js";
 import {Source} from "./source.js";
 
 export function FunctionPage() {
@@ -33,23 +34,26 @@ function Page({p}) {
     return html`<div class="bar"><h1 class="fn function-name" title=${p.fn}>${p.fn || "Function"}</h1><span class="grow"></span><${LiveState} range=${range} /><${TimePicker} range=${range} onPick=${(r) => patch(r)} /></div>
         <div class="bar"><${Selector} query=${q.query} range=${range} onQuery=${(query) => patch({query})} /><span class="grow"></span>
             ${p.fn && html`<${AlertButton} query=${q.query} fn=${p.fn} /><a class="button" href=${href("explore", {query: p.query, from: p.from, to: p.to, focus: `^${p.fn.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`})}>Flame graph of its stacks</a>`}</div>
-        ${p.fn ? html`<div class="services"><${Facts} p=${p} q=${q} top=${top} /><${Trend} p=${p} q=${q} />
+        ${p.fn ? html`<div class="services"><${Facts} p=${p} q=${q} range=${range} top=${top} /><${Trend} p=${p} q=${q} />
             <section class="panel function-pane" aria-label="callers and callees"><${Sandwich} p=${p} q=${q} range=${range} bare /></section>
             <section class="panel function-pane" aria-label="source lines"><h2>Lines</h2><${Source} p=${p} q=${q} range=${range} bare /></section><${Assembly} p=${p} q=${q} range=${range} /></div>`
         : html`<${FunctionPicker} p=${p} top=${top} /><${Box} title="Pick a function"><p>Choose one above.</p><//>`}`;
 }
 
-// Weight in the selection, rank, cost.
-function Facts({p, q, top}) {
-    const status = useStatus().data;
-    const d = top.data, rows = d?.rows ?? [], at = rows.findIndex((r) => r.name === p.fn), row = rows[at];
+// Weight in the selection, rank, cost. The table has a row for each file that a Python function of this name is in; the page is
+// about all of them.
+function Facts({p, q, range, top}) {
+    const status = useStatus().data, callers = useCallers(p, q, range).data;
+    const d = top.data, rows = d?.rows ?? [], at = rows.findIndex((r) => r.name === p.fn), files = rows.filter((r) => r.name === p.fn).length;
+    const sums = useMemo(() => callers && treeOfJson(callers.callees), [callers]);
+    const row = sums && {...rows[at], total: sums.total[0][0], self: sums.self[0][0], file: files === 1 ? rows[at].file : ""};
     const cover = d && coverageOf(d), n = row && samplesOf(row.total, d.unit, cover.rate), digits = digitsOf(n);
     const money = row && status?.pricePerCoreHour ? cost(row.total, d.type, cover.ns, status.pricePerCoreHour, status.currency) : "";
     const one = (title, value) => html`<div><dt>${title}</dt><dd class="num">${value}</dd></div>`;
-    return html`<dl class="panel facts">${!d ? one("total", "…") : !row ? one("total", "not among the 500 largest of this selection") : html`
+    return html`<dl class="panel facts">${!d || !row ? one("total", "…") : !row.total ? one("total", "not in this selection") : html`
         ${one("total", `${percent(row.total / d.total, undefined, digits)} · ${amount(row.total, d.unit, d.type, digits)}`)}${one("rate", rate(row.total, d.unit, d.type, cover.ns, digits))}
         ${one("self", `${percent(row.self / d.total, undefined, digits)} · ${amount(row.self, d.unit, d.type, digits)}`)}${n !== undefined ? one("samples", `${number(Math.round(n))} at ${cover.rates.join("–")} Hz`) : ""}
-        ${one("rank", `${at + 1} of ${d.count}, by total`)}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
+        ${at >= 0 ? one("rank", `${at + 1} of ${d.count}, by total`) : ""}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
 }
 
 // As long as there are profiles, up to 30 days; by version of the service or, without one, by service.

@@ -16,17 +16,20 @@ import {Box, Failed, fresh, Loading} from "../parts/states.js";
 export const useFunctions = (q) => useData(apiUrl("top", {...q, sort: "total", limit: 500}));
 
 export function FunctionPicker({p, top}) {
-    const names = useMemo(() => (top.data?.rows ?? []).map((r) => r.name).filter(Boolean), [top.data]);
+    const names = useMemo(() => [...new Set((top.data?.rows ?? []).map((r) => r.name).filter(Boolean))], [top.data]);
     return html`<div class="function-bar"><label>function <${Combo} label="function" placeholder="name of a function" free size=${52} value=${p.fn ?? ""} options=${names}
         onPick=${(fn) => patch({fn, file: ""})} /></label></div>`;
 }
+
+// The stacks above and below it.
+export const useCallers = (p, q, range) => useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null, {live: range.live});
 
 const rateOf = (answer) => { const {rate, rates} = coverageOf(answer); return {rate, rates}; };
 
 // bare: without the field to choose a function.
 export function Sandwich({p, q, range, bare = false}) {
     const status = useStatus().data;
-    const data = useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null, {live: range.live});
+    const data = useCallers(p, q, range);
     const trees = useMemo(() => data.data && {callers: treeOfJson(data.data.callers), callees: treeOfJson(data.data.callees)}, [data.data]);
     const top = useFunctions(q);
     const cover = {...coverageOf(data.data?.callees), ...rateOf(data.data)};

@@ -70,7 +70,7 @@ export function TopTable({p, q, range, narrow = false, diff = false}) {
     const [, key, way] = /^(\w+?)([+-]?)$/.exec(p.sort ?? "") ?? [0, diff ? "dself" : "selfp", "-"];
     const sort = {key, up: way === "+"};
     const keep = useMemo(() => matcher(narrow ? "" : p.search), [p.search, narrow]);
-    const rowKey = (r) => r.name + "\0" + (r.file ?? "") + (r.line ?? "");
+    const rowKey = (r) => [r.name, r.file, r.line, r.kind].join("\0");
     const open = (r) => patch(narrow ? {sel: p.sel === r.name ? "" : r.name} : {view: "sandwich", fn: r.name, zoom: ""});
     return html`<div class="top-pane">
         ${!narrow && html`<${Choice} label="rows" value=${by} options=${granules} onPick=${(v) => patch({rows: v === "function" ? "" : v})} />`}
