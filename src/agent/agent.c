@@ -625,14 +625,6 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
     return r < 0 || a->perf ? r : end_beginning(a, e);
 }
 
-/* While the rows are read, hundreds of stacks would have to be copied instead; some would be cut. */
-static void load_rows(struct agent *a, struct process *p)
-{
-    for (uint32_t i = 0; i < p->n_mappings && row_store_memory(a->rows) <= ROW_BYTES / 2; i++)
-        if (p->mappings[i].object)
-            row_store_load_all(a->rows, p->mappings[i].object, (uint64_t) clock_mono());
-}
-
 int agent_add_pid(struct agent *a, pid_t pid)
 {
     struct process *p;
@@ -640,10 +632,8 @@ int agent_add_pid(struct agent *a, pid_t pid)
     if (a->perf)
         return perf_side_add_pid(a->perf, pid, NULL);
     p = processes_get(a->processes, (uint32_t) pid, (uint64_t) clock_mono()); /* read before its first sample */
-    if (p && p->maps_read && !p->loaded)
-        process_load(a->loader, p, (uint64_t) clock_mono());
-    if (p && p->loaded && p->ppid != (uint32_t) getpid()) /* a child is a command that will call exec */
-        load_rows(a, p);
+    if (p)
+        process_load_given(a->loader, p, a->rows, ROW_BYTES / 2);
     return bpf_side_filter(a->bpf, (uint32_t) pid, 1);
 }
 

@@ -3,10 +3,12 @@
 #include "agent/process_load.h"
 
 #include <errno.h>
+#include <unistd.h>
 
 #include "agent/bpf_side.h"
 #include "agent/lang/lang.h"
 #include "agent/process.h"
+#include "agent/row_store.h"
 #include "agent/span_find.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -107,6 +109,20 @@ void process_load(struct process_loader *l, struct process *p, uint64_t now_ns)
         p->loaded = true;
     }
     p->stale = false;
+}
+
+void process_load_given(struct process_loader *l, struct process *p, struct row_store *rows, size_t most)
+{
+    uint64_t now = (uint64_t) clock_mono();
+
+    if (!p->maps_read || p->loaded)
+        return;
+    process_load(l, p, now);
+    if (p->ppid == (uint32_t) getpid()) /* a command that will call exec */
+        return;
+    for (uint32_t i = 0; i < p->n_mappings && row_store_memory(rows) <= most; i++)
+        if (p->mappings[i].object)
+            row_store_load_all(rows, p->mappings[i].object, now);
 }
 
 void process_unload(struct process_loader *l, struct process *p)
