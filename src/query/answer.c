@@ -58,7 +58,8 @@ const struct answer_param answer_params[] = {
     {"limit", "maximum number of rows"},
     {"function", "exact name of a function"},
     {"file", "exact name of a file"},
-    {"step", "time between points: 15s, 1m; default: 1/60 of the range, and no less than two intervals of the profiles"},
+    {"step",
+     "time between points: 15s, 1m; default: 1/60 of the range, and no less than two intervals of the profiles"},
     {"format", "text: indented lines with shares instead of JSON"},
     {"tokens", "length of the text, in tokens of a language model (about 4 characters); default: 4000"},
     {"group_by",
@@ -293,11 +294,7 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
         buf_puts(out, "\ncallees: ");
         return r < 0 ? r : tree_to_text(out, x.callees, text_max(c) / 2);
     }
-    buf_puts(out, "{\"callers\":");
-    tree_to_json(out, x.callers);
-    buf_puts(out, ",\"callees\":");
-    tree_to_json(out, x.callees);
-    buf_putc(out, '}');
+    query_callers_json(out, &x);
     return 0;
 }
 

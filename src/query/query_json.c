@@ -3,6 +3,7 @@
 #include "query/query_json.h"
 
 #include "base/json.h"
+#include "query/tree_form.h"
 
 static void put_names(struct buf *out, const struct str *v, uint32_t n)
 {
@@ -45,6 +46,19 @@ void query_notes_json(struct buf *out, const struct store_notes *n)
         buf_puts(out, ",\"damage\":");
         json_put_str(out, str_from(n->damage));
     }
+    buf_putc(out, '}');
+}
+
+void query_callers_json(struct buf *out, const struct store_callers *c)
+{
+    bool first = true;
+
+    buf_putc(out, '{');
+    json_put_key(out, &first, "callers");
+    tree_to_json(out, c->callers);
+    json_put_key(out, &first, "callees");
+    tree_to_json(out, c->callees);
+    put_pair(out, &first, "total", c->sum, c->callers->n_columns);
     buf_putc(out, '}');
 }
 

@@ -9,6 +9,8 @@
 
 /* Appends ,"notes":{...} when there are notes, else nothing. */
 void query_notes_json(struct buf *out, const struct store_notes *n);
+/* {"callers":…,"callees":…,"total":…}: two trees, and the sum of the whole selection. */
+void query_callers_json(struct buf *out, const struct store_callers *c);
 void query_table_json(struct buf *out, const struct query_table *t, const struct store_notes *n);
 void query_names_json(struct buf *out, const struct query_names *n);
 void query_label_names_json(struct buf *out, const struct query_names *n); /* [{"name":…,"slow":true}] */

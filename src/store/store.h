@@ -249,6 +249,7 @@ typedef void (*store_report_fn)(void *ctx, bool problem, const char *line);
 /* The answer of store_ops.callers. */
 struct store_callers {
     struct tree *callers, *callees;
+    int64_t sum[2]; /* of the whole selection, per column: the base of shares */
 };
 static inline void store_callers_done(struct store_callers *c)
 {

@@ -129,7 +129,9 @@ static int callers_of_tree(const struct tree *t, struct str function, uint32_t m
     if (r == 0)
         r = callers_finish(TAKE(x.out[1]), t->type, t->unit, max_nodes, &callees);
     if (r == 0)
-        *ret = (struct store_callers){TAKE(callers), TAKE(callees)};
+        *ret = (struct store_callers){TAKE(callers), TAKE(callees), {0}};
+    for (uint32_t c = 0; r == 0 && c < t->n_columns; c++)
+        ret->sum[c] = t->total[c][0];
     tree_free(x.out[0]);
     tree_free(x.out[1]);
     arena_done(&x.arena);

@@ -120,6 +120,11 @@ def test_sources_and_findings(tmp_path):
             for i in range(first, last - 1, -1):
                 r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9)])
             assert s.send(r.done())[0] == 200
+        for version, first, last in (("1.9.0", 55, 30), ("1.10.0", 29, 2)):
+            r = ui_data.Request("numbered", version)
+            for i in range(first, last - 1, -1):
+                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9), (("main", "rest"), 10**9)])
+            assert s.send(r.done())[0] == 200
         run("sources", url=s.url, back=(now - 11 * 60 * 10**9) // 10**6)
     finally:
         s.stop()
@@ -140,9 +145,10 @@ def test_demo_story(tmp_path):
     signal, over = tmp_path / "signal", threading.Event()
 
     def deploy():
-        while not signal.exists() and not over.wait(0.05):
-            pass
-        send("1.6.0", now - 60 * 10**9, 7)
+        for word, ago, work in (("deploy", 60, 7), ("more", 30, 16)):
+            while not (signal.exists() and signal.read_text() == word) and not over.wait(0.05):
+                pass
+            send("1.6.0", now - ago * 10**9, work, 3)
 
     later = threading.Thread(target=deploy)
     later.start()

@@ -585,6 +585,7 @@ static void dump_callers(struct buf *out, struct store *s, const struct store_qu
         k.max_nodes = 0;
         if (s->ops->callers(s, &k, STR("fn7"), &all, &notes, &e) < 0)
             tap_fail("callers: %s", e.message);
+        buf_printf(out, "callers of %lld, %lld\n", (long long) all.sum[0], (long long) all.sum[1]);
         dump_tree(out, all.callers);
         dump_tree(out, all.callees);
         k.max_nodes = 12;

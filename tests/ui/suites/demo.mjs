@@ -47,8 +47,12 @@ export default async function (t) {
         t.signal("deploy");
         await page.clock.fastForward(600e3);
         await until(banner.getByText(/checkout 1\.6\.0 was deployed/));
-        await until(page.locator(".regression").getByText("uses"));
+        await until(page.locator(".regression").getByText("uses 3.0× the CPU"));
         ok((await page.locator(".regression").first().textContent()).includes("1.6.0"), "the card is about another version");
+    });
+    await t.check("the card of a young deploy follows what it uses", async () => {
+        t.signal("more");
+        await until(page.locator(".regression").getByText("uses 4.5× the CPU"));
     });
     await t.check("Compare opens with the latest deploy", async () => {
         const compare = await t.page();

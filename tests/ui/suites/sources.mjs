@@ -92,5 +92,23 @@ export default async function (t) {
         equal(await row.locator(".badge").first().innerText(), "1.4", "the version that runs");
         ok((await row.innerText()).includes(`back ${moment(t.back)}`), `${moment(t.back)}, the first sample after the rollback: ${await row.innerText()}`);
     });
+    await t.check("versions to compare are in the order in which they ran, 1.9.0 before 1.10.0", async () => {
+        await page.goto(`${t.url}/compare?${of("numbered")}&from=now-1h`);
+        await drawn(page);
+        await page.getByRole("button", {name: "Compare with"}).click();
+        const items = page.getByRole("menu").locator("[role^=menuitem]", {hasText: "version"});
+        await items.first().waitFor();
+        equal((await items.allInnerTexts()).map((text) => text.trim()), ["version 1.9.0 → 1.10.0"], "what can be compared");
+        await items.first().click();
+        await page.waitForFunction(() => new URL(location).searchParams.get("base_query")?.includes('"1.9.0"') && new URL(location).searchParams.get("query").includes('"1.10.0"'));
+        await drawn(page);
+    });
+    await t.check("the page of a function: half of the time, in its head as with its callers", async () => {
+        await page.goto(`${t.url}/function?fn=work&${of("numbered")}&from=now-1h`);
+        const facts = page.locator(".facts"), sum = page.locator(".sandwich-sum");
+        await sum.waitFor();
+        ok(/total\s*50\.0 % · 5[34]\.0 s/.test(await facts.innerText()), await facts.innerText());
+        ok(/50\.0 % of all/.test(await sum.innerText()), await sum.innerText());
+    });
     await t.clean(page, "sources");
 }

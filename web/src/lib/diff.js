@@ -27,9 +27,9 @@ export function comparison({mode, unit, type, cover, whole}) {
     const show = (v, c, digits) => (mode === "second" ? rate(v, unit, type, c ? cover.ns : cover.base, digits) : mode === "share" ? percent(v * scale[c], undefined, digits) : amount(v, unit, type, digits));
     const of = (before, now) => {
         const p = before * scale[0], q = now * scale[1], d = q - p;
-        const error = period ? Math.sqrt(variance(before, 0) + variance(now, 1)) : 0;
+        const [vp, vq] = period ? [variance(before, 0), variance(now, 1)] : [0, 0], error = Math.sqrt(vp + vq);
         const whole_ = mode === "share" && p >= 1 - 1e-12 && q >= 1 - 1e-12; // the root: its share cannot change
-        return {p, q, d, error, ratio: p > 0 ? q / p - 1 : NaN, ratioError: p > 0 ? (2 * error) / p : NaN, known: period > 0,
+        return {p, q, d, error, ratio: p > 0 ? q / p - 1 : NaN, ratioError: p > 0 ? (2 * Math.sqrt(vq + (q / p) ** 2 * vp)) / p : NaN, known: period > 0,
             significant: !whole_ && d !== 0 && (!period || Math.abs(d) >= SIGNIFICANT * error)};
     };
     return {mode, unit, type, period, scale, cover, of, show, samples: (v) => (period ? v / period : undefined)};

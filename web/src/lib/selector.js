@@ -27,9 +27,13 @@ export function printSelector({type, matchers}) {
     return type + (inner ? `{${inner}}` : "");
 }
 
+export function withoutMatcher(text, name) {
+    const {type, matchers} = parseSelector(text);
+    return printSelector({type, matchers: matchers.filter((m) => m.name !== name)});
+}
+
 export function withMatcher(text, name, value, op = "=") {
-    const s = parseSelector(text);
-    s.matchers = s.matchers.filter((m) => m.name !== name);
+    const s = parseSelector(withoutMatcher(text, name));
     s.matchers.push({name, op, value});
     return printSelector(s);
 }

@@ -8,7 +8,7 @@ import {diffColor, textColor, themeOf} from "../lib/color.js";
 import {changeText, comparison} from "../lib/diff.js";
 import {isBuildId, isDeploy, shortName, shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
-import {seconds, settledNow} from "../lib/time.js";
+import {settledNow} from "../lib/time.js";
 import {colored} from "../lib/syntax.js";
 import {clock, cost, percent, rate} from "../lib/units.js";
 import {href} from "../lib/url.js";
@@ -16,7 +16,7 @@ import {layout} from "../flame/layout.js";
 import {Painter, ROW} from "../flame/draw.js";
 import {shape} from "./flamepane.js";
 
-const ROWS = 6, EARLIER = 3600e9;
+const ROWS = 6, EARLIER = 3600e9, HOUR = 3600e3;
 
 // The latest versions that were deployed in a list of `deploys`: those with names first, then newest first: [{now, before}].
 export function deploysOf(list) {
@@ -25,11 +25,13 @@ export function deploysOf(list) {
         .filter((d) => d.before).sort((a, b) => isBuildId(a.now.version) - isBuildId(b.now.version) || Number(b.now.since) - Number(a.now.since));
 }
 
-// Both sides of a deploy: the new version since its first sample, the old one for an hour before.
+// Both sides of a deploy: the new version since its first sample, the old one for an hour before. Whole seconds, with the profiles
+// that start in the first and in the last of them.
 export function sidesOf({now, before}) {
     const since = Number(now.since), of = (v) => serviceQuery("cpu", now.service, {name: "service.version", op: "=", value: v});
-    return {query: of(now.version), from: seconds(since / 1e6), to: seconds(Math.max(settledNow(), since / 1e6 + 20e3)), base_query: of(before.version),
-        base_from: seconds(Math.max(Number(before.first), since - EARLIER) / 1e6), base_to: seconds(Math.min(Number(before.last) + 60e9, since + EARLIER) / 1e6)};
+    const from = (ns) => String(Math.floor(ns / 1e9)), to = (ns) => String(Math.ceil(ns / 1e9));
+    return {query: of(now.version), from: from(since), to: to(Math.max(settledNow() * 1e6, since + 20e9)), base_query: of(before.version),
+        base_from: from(Math.max(Number(before.first), since - EARLIER)), base_to: to(Math.min(Number(before.last) + 60e9, since + EARLIER))};
 }
 
 // The last of the frames that nearly everything of both columns is in: [its node, its depth].
@@ -127,23 +129,37 @@ function verdictRows(v) {
     return isFinite(v.minimum_detectable_points) && v.minimum_detectable_points < 100 ? `; changes of ${v.minimum_detectable_points.toFixed(1)} points or more would be seen` : "";
 }
 
-export function RegressionCard({deploy, status}) {
-    const card = useRef(), {now, before} = deploy;
-    const q = useMemo(() => sidesOf(deploy), [now.version, now.since, now.service]);
-    const top = useData(apiUrl("top", {...q, sort: "delta", limit: 200}));
-    const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}));
-    const judged = (status?.questions ?? []).includes("verdict");
-    const asked = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null), verdict = asked.data;
-    const link = href("compare", q);
-    const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
+// What the card compares: up to now while the deploy is young, and refreshed; later a fixed range that grows by the hour.
+function useSides(deploy) {
+    const {now} = deploy, age = Date.now() - Number(now.since) / 1e6, young = age < HOUR;
+    const q = useMemo(() => ({...sidesOf(deploy), ...(young ? {to: "now"} : {})}), [now.version, now.since, now.service, young || Math.floor(age / HOUR)]);
+    return [q, {live: young}];
+}
+
+// What the card says, once all of it is known: what came later would move what is after it. A refresh that is not complete
+// changes nothing yet.
+function useCompared(deploy, q, options, judged) {
+    const {now} = deploy, last = useRef(null);
+    const top = useData(apiUrl("top", {...q, sort: "delta", limit: 200}), options);
+    const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}), options);
+    const asked = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null, options);
     const cover = top.data && coverageOf(top.data), whole = top.data?.total, mode = cover?.base > 0 && cover.ns > 0 ? "second" : "total";
     const diff = top.data && comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), f = diff && whole[0] > 0 && whole[1] > 0 ? culprit(top.data, diff) : undefined;
     const line = useLine(q, f?.name);
-    // Everything at once: what came later would move what is after it.
-    if (!top.data || !flame.data || line.waits || (judged && !verdict && !asked.error)) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${top.error || flame.error ? (top.error ?? flame.error).message : "Comparing…"}</p></article>`;
+    if (top.data && flame.data && !line.waits && (!judged || asked.data || asked.error)) last.current = {cover, whole, diff, f, line, flame: flame.data, verdict: asked.data};
+    return {shown: last.current, error: top.error ?? flame.error};
+}
+
+export function RegressionCard({deploy, status}) {
+    const card = useRef(), {now, before} = deploy, [q, options] = useSides(deploy);
+    const {shown, error} = useCompared(deploy, q, options, (status?.questions ?? []).includes("verdict"));
+    const link = href("compare", sidesOf(deploy));
+    const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
+    if (!shown) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${error?.message ?? "Comparing…"}</p></article>`;
+    const {cover, whole, diff, f, line, verdict} = shown;
     if (!(whole[0] > 0) || !(whole[1] > 0)) return html`<article class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">Nothing to compare yet.</p></article>`;
     const x = diff.of(...whole);
-    const tree = shape(flame.data, {}), price = status?.pricePerCoreHour;
+    const tree = shape(shown.flame, {}), price = status?.pricePerCoreHour;
     const times = x.q / x.p, sign = x.d > 0 ? "more" : "less";
     const money = price && x.significant ? cost(Math.abs(whole[1] - (whole[0] * cover.ns) / cover.base), "cpu", cover.ns, price, status.currency) : "";
     const main = !x.significant ? `uses as much CPU as ${shortVersion(before.version)}` : times >= 1.5 ? `uses ${times.toFixed(1)}× the CPU` : `uses ${percent(Math.abs(x.ratio), 0)} ${sign} CPU`;

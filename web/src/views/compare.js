@@ -6,7 +6,7 @@ import {apiUrl, overFiles, useData} from "../lib/api.js";
 import {changeText, comparison, modeOf, modes} from "../lib/diff.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
-import {serviceQuery, valueOf} from "../lib/selector.js";
+import {valueOf, withMatcher, withoutMatcher} from "../lib/selector.js";
 import {before, middle, parseTime, rangeOf, relative, seconds, settledNow, timeProblem} from "../lib/time.js";
 import {columnOf} from "../lib/tree.js";
 import {amount, digitsOf, samplesText} from "../lib/units.js";
@@ -46,16 +46,15 @@ function sides(p) {
 }
 
 function Presets({p, s}) {
-    const service = valueOf(s.query, "service.name");
-    const list = useData(apiUrl("services", {from: s.now.from, to: s.now.to}));
-    const mine = list.data?.find((x) => x.name === service);
+    const service = valueOf(s.query, "service.name"), version = "service.version";
+    const list = useData(service ? apiUrl("deploys", {query: withoutMatcher(s.query, version), from: s.now.from, to: s.now.to}) : null);
+    const versions = (list.data?.deploys ?? []).filter((d) => d.service === service && d.version).sort((a, b) => Number(a.since) - Number(b.since)).map((d) => d.version);
     const shift = (ms) => ({base_query: s.query, base_from: seconds(s.now.fromMs - ms), base_to: seconds(s.now.toMs - ms), zoom: ""});
     const items = () => [
         {label: "the time just before", run: () => patch({base_query: s.query, base_from: before(s.now).from, base_to: before(s.now).to, zoom: ""})},
         {label: "an hour earlier", run: () => patch(shift(3600e3))}, {label: "yesterday", run: () => patch(shift(86400e3))}, {label: "a week ago", run: () => patch(shift(604800e3))},
-        ...(mine && mine.versions.length > 1 ? ["-", ...mine.versions.slice(0, -1).map((v, i) => ({label: `version ${shortVersion(v)} → ${shortVersion(mine.versions[i + 1])}`, run: () => patch({
-            base_query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: v}), query: serviceQuery("cpu", service, {name: "service.version", op: "=", value: mine.versions[i + 1]}),
-            base_from: p.from, base_to: p.to, zoom: ""})}))] : []),
+        ...(versions.length > 1 ? ["-", ...versions.slice(0, -1).map((v, i) => ({label: `version ${shortVersion(v)} → ${shortVersion(versions[i + 1])}`, run: () => patch({
+            base_query: withMatcher(s.query, version, v), query: withMatcher(s.query, version, versions[i + 1]), base_from: p.from, base_to: p.to, zoom: ""})}))] : []),
         "-", {label: "swap sides", run: () => patch({query: s.baseQuery, from: s.base.from, to: s.base.to, base_query: s.query, base_from: s.now.from, base_to: s.now.to, zoom: ""})},
     ];
     return html`<${Drop} label="Compare with" items=${items} />`;

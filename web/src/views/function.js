@@ -3,7 +3,7 @@
 // what it calls, its lines and its instructions.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
-import {apiUrl, coverageOf, useData} from "../lib/api.js";
+import {apiUrl, useData} from "../lib/api.js";
 import {seriesColor, themeOf} from "../lib/color.js";
 import {shortVersion} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
@@ -20,7 +20,7 @@ import {useStatus} from "../parts/shell.js";
 import {Box, Loaded, Wrong} from "../parts/states.js";
 import {Assembly} from "./assembly.js";
 import {ask} from "./explore.js";
-import {FunctionPicker, Sandwich, useCallers, useFunctions} from "./sandwich.js";
+import {coverOf, FunctionPicker, Sandwich, useCallers, useFunctions} from "./sandwich.js";
 import {Source} from "./source.js";
 
 export function FunctionPage() {
@@ -44,16 +44,16 @@ function Page({p}) {
 // about all of them.
 function Facts({p, q, range, top}) {
     const status = useStatus().data, callers = useCallers(p, q, range).data;
-    const d = top.data, rows = d?.rows ?? [], at = rows.findIndex((r) => r.name === p.fn), files = rows.filter((r) => r.name === p.fn).length;
-    const sums = useMemo(() => callers && treeOfJson(callers.callees), [callers]);
-    const row = sums && {...rows[at], total: sums.total[0][0], self: sums.self[0][0], file: files === 1 ? rows[at].file : ""};
-    const cover = d && coverageOf(d), n = row && samplesOf(row.total, d.unit, cover.rate), digits = digitsOf(n);
-    const money = row && status?.pricePerCoreHour ? cost(row.total, d.type, cover.ns, status.pricePerCoreHour, status.currency) : "";
-    const one = (title, value) => html`<div><dt>${title}</dt><dd class="num">${value}</dd></div>`;
-    return html`<dl class="panel facts">${!d || !row ? one("total", "…") : !row.total ? one("total", "not in this selection") : html`
-        ${one("total", `${percent(row.total / d.total, undefined, digits)} · ${amount(row.total, d.unit, d.type, digits)}`)}${one("rate", rate(row.total, d.unit, d.type, cover.ns, digits))}
-        ${one("self", `${percent(row.self / d.total, undefined, digits)} · ${amount(row.self, d.unit, d.type, digits)}`)}${n !== undefined ? one("samples", `${number(Math.round(n))} at ${cover.rates.join("–")} Hz`) : ""}
-        ${at >= 0 ? one("rank", `${at + 1} of ${d.count}, by total`) : ""}${money ? one("cost", money) : ""}${row.file ? one("file", html`<span class="fn" title=${row.file}>${row.file.slice(row.file.lastIndexOf("/") + 1)}${row.line ? ":" + row.line : ""}</span>`) : ""}`}</dl>`;
+    const t = useMemo(() => callers && treeOfJson(callers.callees), [callers]), one = (title, value) => html`<div><dt>${title}</dt><dd class="num">${value}</dd></div>`;
+    if (!t || !top.data) return html`<dl class="panel facts">${one("total", "…")}</dl>`;
+    const total = t.total[0][0], self = t.self[0][0], cover = coverOf(callers), n = samplesOf(total, t.unit, cover.rate), digits = digitsOf(n), selfDigits = digitsOf(samplesOf(self, t.unit, cover.rate));
+    if (!total) return html`<dl class="panel facts">${one("total", "not in this selection")}</dl>`;
+    const rows = top.data.rows, at = rows.findIndex((r) => r.name === p.fn), files = new Set(rows.filter((r) => r.name === p.fn).map((r) => r.file)), [file] = files.size === 1 ? files : [];
+    const money = status?.pricePerCoreHour ? cost(total, t.type, cover.ns, status.pricePerCoreHour, status.currency) : "";
+    return html`<dl class="panel facts">
+        ${one("total", `${percent(total / callers.total, undefined, digits)} · ${amount(total, t.unit, t.type, digits)}`)}${one("rate", rate(total, t.unit, t.type, cover.ns, digits))}
+        ${one("self", `${percent(self / callers.total, undefined, selfDigits)} · ${amount(self, t.unit, t.type, selfDigits)}`)}${n !== undefined ? one("samples", `${number(Math.round(n))} at ${cover.rates.join("–")} Hz`) : ""}
+        ${at >= 0 ? one("rank", `${at + 1} of ${top.data.count}, by total`) : ""}${money ? one("cost", money) : ""}${file ? one("file", html`<span class="fn" title=${file}>${file.slice(file.lastIndexOf("/") + 1)}</span>`) : ""}</dl>`;
 }
 
 // As long as there are profiles, up to 30 days; by version of the service or, without one, by service.
@@ -65,11 +65,11 @@ function Trend({p, q}) {
     const enough = asked.findIndex((a) => !tooShort(a.data)), at = enough < 0 ? spans.length - 1 : enough, data = asked[at];
     const range = useMemo(() => rangeOf({from: spans[at][0]}), [data.data]);
     return html`<section class="panel" aria-label="trend"><h2>Trend <span class="muted" key=${at}>${`${spans[at][1]}, by ${service ? "version" : "service"}`}</span></h2><div class="trend-box"><${Loaded} of=${data} what="the trend" empty=${(d) => !d.series.some((s) => s.values.some((v) => v > 0))} nothing=${html`<p class="muted foot">No sample of the last 30 days contains it.</p>`}>${(d) => {
-        const used = d.series.filter((s) => s.values.some((v) => v > 0)).sort((a, b) => sum(b.values) - sum(a.values)).slice(0, 8);
-        const names = used.map((s) => (service ? shortVersion(s.labels[by] ?? "") : s.labels[by]) || "(none)");
+        const nameOf = (s) => (service ? shortVersion(s.labels[by] ?? "") : s.labels[by]) || "(none)";
+        const all = d.series.filter((s) => s.values.some((v) => v > 0)).sort((a, b) => sum(b.values) - sum(a.values)), used = all.slice(0, 8), names = used.map(nameOf);
         return html`<${Chart} data=${{...d, series: used}} names=${names} height=${110} range=${[range.fromMs, range.toMs]} live label=${`${axisTitle(d.unit, d.type)} over ${spans[at][1]}`}
             onBrush=${(a, b) => patch({from: String(Math.round(a / 1000)), to: String(Math.round(b / 1000))})} />
-        <p class="muted foot">${service && used.length > 1 ? html`<b>${newcomer(d, used, names)}</b> ` : ""}${used.map((s, i) => html`<span class="trend-key" key=${names[i]}><i class="dot" style=${{background: seriesColor(i, themeOf())}}></i> ${names[i]} ${first(d, s, spans[at][1])}</span>`)}</p>`;
+        <p class="muted foot">${service && all.length > 1 ? html`<b>${newcomer(d, all, nameOf)}</b> ` : ""}${used.map((s, i) => html`<span class="trend-key" key=${names[i]}><i class="dot" style=${{background: seriesColor(i, themeOf())}}></i> ${names[i]} ${first(d, s, spans[at][1])}</span>`)}</p>`;
     }}<//></div></section>`;
 }
 
@@ -81,11 +81,11 @@ function tooShort(d) {
 const sum = (a) => a.reduce((x, y) => x + y, 0);
 
 // In which version the function was seen first, where an earlier version ran without it.
-function newcomer(d, used, names) {
+function newcomer(d, used, nameOf) {
     const began = (s) => s.values.findIndex((v) => v > 0), ran = (s) => (s.coverage ?? []).findIndex((v) => v > 0);
-    const at = used.map((s, i) => [began(s), names[i]]).sort((a, b) => a[0] - b[0])[0];
-    const without = d.series.some((s) => !used.includes(s) && ran(s) >= 0 && ran(s) < at[0]);
-    return `first seen in ${at[1]}${without ? ", not in versions before it" : ""};`;
+    const earliest = [...used].sort((a, b) => began(a) - began(b))[0];
+    const without = d.series.some((s) => !used.includes(s) && ran(s) >= 0 && ran(s) < began(earliest));
+    return `first seen in ${nameOf(earliest)}${without ? ", not in versions before it" : ""};`;
 }
 
 function first(d, s, span) {

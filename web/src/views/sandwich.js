@@ -24,7 +24,8 @@ export function FunctionPicker({p, top}) {
 // The stacks above and below it.
 export const useCallers = (p, q, range) => useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null, {live: range.live});
 
-const rateOf = (answer) => { const {rate, rates} = coverageOf(answer); return {rate, rates}; };
+// Covered time is told with each tree, the sampling rate with the whole answer.
+export const coverOf = (callers) => { const {rate, rates} = coverageOf(callers); return {...coverageOf(callers?.callees), rate, rates}; };
 
 // bare: without the field to choose a function.
 export function Sandwich({p, q, range, bare = false}) {
@@ -32,7 +33,7 @@ export function Sandwich({p, q, range, bare = false}) {
     const data = useCallers(p, q, range);
     const trees = useMemo(() => data.data && {callers: treeOfJson(data.data.callers), callees: treeOfJson(data.data.callees)}, [data.data]);
     const top = useFunctions(q);
-    const cover = {...coverageOf(data.data?.callees), ...rateOf(data.data)};
+    const cover = coverOf(data.data);
     const actions = (node, t) => frameActions(node, t, p, status, "").filter((a) => a.hint !== "Enter");
     let body;
     if (!p.fn) body = html`<${Box} title="Pick a function"><p>Choose one above, or a row of the table, or “Callers and callees” in the menu of a frame.</p><//>`;
@@ -41,7 +42,7 @@ export function Sandwich({p, q, range, bare = false}) {
     else if (!(trees.callees.total[0][0] > 0)) body = html`<${Box} title="Not in this selection"><p>No sample in this time range contains <code>${p.fn}</code>.</p><//>`;
     else {
         const t = trees.callees, v = t.total[0][0], self = t.self[0][0], n = samplesOf(v, t.unit, cover.rate), d = digitsOf(n);
-        const facts = [amount(v, t.unit, t.type, d), cover.ns && rate(v, t.unit, t.type, cover.ns, d), `self ${amount(self, t.unit, t.type, digitsOf(samplesOf(self, t.unit, cover.rate)))}`, top.data?.total && `${percent(v / top.data.total, undefined, d)} of all`, n !== undefined && `${samplesText(n)} at ${cover.rates.join("–")} Hz`];
+        const facts = [amount(v, t.unit, t.type, d), cover.ns && rate(v, t.unit, t.type, cover.ns, d), `self ${amount(self, t.unit, t.type, digitsOf(samplesOf(self, t.unit, cover.rate)))}`, `${percent(v / data.data.total, undefined, d)} of all`, n !== undefined && `${samplesText(n)} at ${cover.rates.join("–")} Hz`];
         body = html`<p class="num sandwich-sum"><b>${p.fn}</b> ${fresh(facts.filter(Boolean).join(" · "))}</p>
         <div class="sandwich">
             <section aria-label="callers"><h2>callers</h2><${Flame} tree=${trees.callers} flip=${true} search=${p.search ?? ""} cover=${cover} actions=${actions} label="Callers" inverted rootName=${p.fn} /></section>

@@ -40,6 +40,7 @@ struct sandwiching {
     struct gather gather;
     struct str function;
     struct tree *out[SIDES];
+    int64_t sum[2];
     /* of the current service */
     const struct sym_view *view;
     struct limb *limbs;
@@ -230,6 +231,8 @@ static void sum_up(struct sandwiching *x, const struct gather *g)
         for (uint32_t c = 0; c < columns; c++)
             wrap_inc(&up->total[c], l->total[c]);
     }
+    for (uint32_t c = 0; c < columns; c++)
+        wrap_inc(&x->sum[c], wrap_add(x->limbs[0].self[c], x->limbs[0].total[c]));
     for (uint32_t i = 0; i < v->n_frames; i++)
         x->frames[i] = str_eq(v->frames[i].function, x->function);
     x->inside[0] = 0;
@@ -293,6 +296,6 @@ int engine_callers(struct store *s, const struct store_query *q, struct str func
         r = callers_finish(TAKE(x.out[CALLEES]), x.gather.type, x.gather.unit, q->max_nodes, &callees);
     if (r < 0)
         return r;
-    *ret = (struct store_callers){TAKE(callers), TAKE(callees)};
+    *ret = (struct store_callers){TAKE(callers), TAKE(callees), {x.sum[0], x.sum[1]}};
     return 0;
 }
