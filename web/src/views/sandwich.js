@@ -24,7 +24,7 @@ export function FunctionPicker({p, top}) {
 // The stacks above and below it.
 export const useCallers = (p, q, range) => useData(p.fn ? apiUrl("callers", {...q, function: p.fn, max_nodes: 6000}) : null, {live: range.live});
 
-// Covered time is told with each tree, the sampling rate with the whole answer.
+// Each tree has its covered time, the whole answer the sampling rate.
 export const coverOf = (callers) => { const {rate, rates} = coverageOf(callers); return {...coverageOf(callers?.callees), rate, rates}; };
 
 // bare: without the field to choose a function.
