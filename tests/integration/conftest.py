@@ -54,11 +54,10 @@ ORACLES = [  # (file, names; all when empty)
 # Modules that measure neither time nor memory and do not look at other processes of the machine: tests/run runs them on
 # all cores at once. Every other module has the machine to itself.
 TOGETHER = set("""
-agent_arm64 cli collector_components collector_peer convert damage_reported demangle diff_gate drift export_url files flows go hardening
+agent_arm64 alerts cli collector_components collector_peer convert damage_reported demangle diff_gate drift export_url files flows go hardening
 hostile_names howto html k8s_attributes labels manual otlp pprof_golden pprof_http pprof_live pprof_source pprof_sources
-pprof_symbolz pyroscope pyroscope_rules cold pyroscope_calls pyroscope_clients pyroscope_kept query_text rights scrape_links sdk_arm64 secrets senders
-serve_symbols store symbols
-token_env traces ui_api ui_assets unwind
+pprof_symbolz pyroscope pyroscope_rules cold pyroscope_calls pyroscope_clients pyroscope_kept query_text rights scrape_links sdk_arm64
+sdk_replaced secrets senders serve_symbols store symbols token_env traces ui ui_api ui_assets unwind
 """.split())
 
 
@@ -71,6 +70,7 @@ def go_minor():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: item.path.stem != "test_ui")  # the longest of those that run side by side begins first
     for item in items:
         if item.path.stem.removeprefix("test_") in TOGETHER:
             item.add_marker(pytest.mark.together)

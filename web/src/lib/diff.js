@@ -29,18 +29,22 @@ export function comparison({mode, unit, type, cover, whole}) {
         const p = before * scale[0], q = now * scale[1], d = q - p;
         const [vp, vq] = period ? [variance(before, 0), variance(now, 1)] : [0, 0], error = Math.sqrt(vp + vq);
         const whole_ = mode === "share" && p >= 1 - 1e-12 && q >= 1 - 1e-12; // the root: its share cannot change
-        return {p, q, d, error, ratio: p > 0 ? q / p - 1 : NaN, ratioError: p > 0 ? (2 * Math.sqrt(vq + (q / p) ** 2 * vp)) / p : NaN, known: period > 0,
+        return {p, q, d, error, ratio: p > 0 ? q / p - 1 : NaN, spread: p > 0 && q > 0 ? 2 * Math.sqrt(vp / p ** 2 + vq / q ** 2) : NaN, known: period > 0,
             significant: !whole_ && d !== 0 && (!period || Math.abs(d) >= SIGNIFICANT * error)};
     };
     return {mode, unit, type, period, scale, cover, of, show, samples: (v) => (period ? v / period : undefined)};
 }
 
-// "+87 % ± 9 %", "new", "gone", "±0 %"; "" where a change has no meaning.
+const signed = (ratio) => (ratio > 0 ? "+" : ratio < 0 ? "−" : "±") + percent(Math.abs(ratio), Math.abs(ratio) >= 0.0995 ? 0 : 1);
+
+// "+87 % ± 9 %", "×12.4", "new", "gone", "±0 %"; "" where a change has no meaning. What rests on few samples may be several times
+// as much or as little: "+300 % (+90 % to +740 %)".
 export function changeText(x) {
     if (!(x.p > 0)) return x.q > 0 ? "new" : "";
     if (!(x.q > 0)) return "gone";
-    const digits = Math.abs(x.ratio) >= 0.0995 ? 0 : 1;
-    const sign = x.ratio > 0 ? "+" : x.ratio < 0 ? "−" : "±";
-    const factor = x.ratio > 9 ? `×${(x.ratio + 1).toFixed(1)}` : `${sign}${percent(Math.abs(x.ratio), digits)}`;
-    return x.known && x.ratio <= 9 ? `${factor} ± ${percent(x.ratioError, x.ratioError >= 0.0995 ? 0 : 1)}` : factor;
+    if (x.ratio > 9) return `×${(x.ratio + 1).toFixed(1)}`;
+    if (!x.known) return signed(x.ratio);
+    const times = x.ratio + 1, error = times * x.spread;
+    if (x.spread > 0.5) return `${signed(x.ratio)} (${signed(times * Math.exp(-x.spread) - 1)} to ${signed(times * Math.exp(x.spread) - 1)})`;
+    return `${signed(x.ratio)} ± ${percent(error, error >= 0.0995 ? 0 : 1)}`;
 }
