@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/wrap.h"
-#include "model/builder.h"
 #include "query/query_heat.h"
 #include "query/query_names.h"
 #include "store/match.h"
@@ -341,21 +340,4 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
             store_points_done(ret);
     }
     return r;
-}
-
-/* --- exact profiles --- */
-
-static int collect(void *ctx, struct batch *b)
-{
-    return builder_append(ctx, b);
-}
-
-int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e)
-{
-    _cleanup_(builder_freep) struct builder *b = NULL;
-    int r = builder_new(&(struct builder_limits){.memory = q->q.memory_limit}, &b);
-
-    if (r == 0)
-        r = named_export(&(struct named_store){.store = s, .names = q->names}, &q->q, collect, b, e);
-    return r < 0 ? r : builder_finish(b, ret, e);
 }

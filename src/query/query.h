@@ -229,7 +229,8 @@ struct query_spans {
 int query_spans(struct store *s, struct query *q, uint32_t limit, struct query_spans *ret, struct err *e);
 void query_spans_done(struct query_spans *l);
 
-/* Exact profiles of the selection as one batch, as they were sent. convert_to_single() makes a pprof of it. */
+/* Exact profiles of the selection as one batch, as they were sent but for focus, ignore and hide. convert_to_single()
+ * makes a pprof of it. */
 int query_export(struct store *s, struct query *q, struct batch **ret, struct err *e);
 
 #endif

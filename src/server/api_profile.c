@@ -86,6 +86,9 @@ static struct query_params params_of(struct call *c)
         .span_id = call_param(c, "span_id"),
         .profile = call_param(c, "profile"),
         .times = call_param(c, "times"),
+        .focus = call_param(c, "focus"),
+        .ignore = call_param(c, "ignore"),
+        .hide = call_param(c, "hide"),
         .names = name_source_names(front_options(c->front)->names),
         .now = clock_wall(),
         .memory_limit = front_options(c->front)->memory_limit,
@@ -140,9 +143,6 @@ static int run_html(struct call *c, struct err *e)
     p.base_query = call_param(c, "base_query");
     p.base_from = call_param(c, "base_from");
     p.base_to = call_param(c, "base_to");
-    p.focus = call_param(c, "focus");
-    p.ignore = call_param(c, "ignore");
-    p.hide = call_param(c, "hide");
     if (r == 0)
         r = query_compile(&p, &q, e);
     if (r < 0)

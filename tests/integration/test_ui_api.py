@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 import urllib.parse
+import pytest
 import ui_data
 from wick_tools import ROOT, SHOP, WICK, Server, request
 
@@ -213,6 +214,24 @@ def test_html_export(server):
     assert "encode" in page and hostile not in page and "http://" not in page.replace("http://www.w3.org", "")
     diff = ask(server, "GET", "/api/v1/profile?format=html&query=cpu&base_from=now-2h&base_to=now-1h")
     assert diff[0] == 200 and "encode" in diff[2]
+
+
+@pytest.mark.parametrize("form", ["pprof", "otlp", "otlp-json", "folded", "speedscope", "html"])
+def test_export_of_frames(server, form):
+    """What is taken away is what the page shows: only stacks with a frame, or without it, in every format."""
+    assert server.send(request(SHOP))[0] == 200
+
+    def names(filters):
+        status, body = server.get(f"/api/v1/profile?format={form}&query=cpu&{filters}")
+        assert status == 200, body
+        return {n for n in ("main", "checkout", "encode", "sort", "idle") if n.encode() in (gzip.decompress(body) if form == "pprof" else body.split(b"<script")[-2 if form == "html" else 0])}
+
+    assert names("") == {"main", "checkout", "encode", "sort", "idle"}
+    assert names("focus=encode") == {"main", "checkout", "encode"}
+    assert names("ignore=checkout") == {"main", "idle"}
+    assert names("hide=checkout&ignore=idle") == {"main", "encode", "sort"}
+    status, body = server.get(f"/api/v1/profile?format={form}&query=cpu&focus=(")
+    assert status == 400 and b"focus: bad regular expression" in body
 
 
 def of_versions(server, service, runs, now):

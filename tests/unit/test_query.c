@@ -463,6 +463,105 @@ static void test_zoom(void)
     query_free(q);
 }
 
+/* The samples of an export as "stack value", joined by spaces. */
+static void export_is(struct store *s, struct query *q, const char *wanted, uint32_t functions)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+
+    eq_int(query_export(s, q, &b, NULL), 0);
+    for (uint32_t i = 0; i < b->n_profiles; i++)
+        for (uint32_t k = 0; k < b->profiles[i].samples.n; k++) {
+            const struct sample *x = &b->samples[b->profiles[i].samples.off + k];
+            struct run stack = b->dict.stacks[x->stack];
+
+            buf_puts(&text, text.n ? " " : "");
+            for (uint32_t n = stack.n; n-- > 0;) {
+                const struct location *l = &b->dict.locations[b->dict.indices[stack.off + n]];
+
+                for (uint32_t j = l->lines.n; j-- > 0;) {
+                    const struct function *f = &b->dict.functions[b->dict.lines[l->lines.off + j].function];
+
+                    buf_printf(&text, "%.*s;", STR_FMT(batch_string(b, f->name)));
+                }
+            }
+            buf_printf(&text, "=%lld", (long long) b->values[x->values.off]);
+        }
+    eq_str(buf_str(&text), str_from(wanted));
+    eq_int(b->dict.n_functions, functions + 1);
+    query_free(q);
+}
+
+static struct query *ask_frames(const char *focus, const char *ignore, const char *hide)
+{
+    struct query *q = ask("cpu{service.name=\"shop\"}", "now-1h", "", "", "");
+
+    q->q.focus = str_from(focus);
+    q->q.ignore = str_from(ignore);
+    q->q.hide = str_from(hide);
+    return q;
+}
+
+/* An export has what the flame graph of the selection has, and no other name. */
+static void test_export(void)
+{
+    struct store *s = filled(cpu, ARRAY_SIZE(cpu));
+
+    export_is(
+        s, ask_frames("", "", ""),
+        "main;serve;encode;=10 main;serve;encode;encode;=5 main;serve;std::sort;=20 main;net/http.(*conn).serve;=7", 5);
+    export_is(s, ask_frames("encode", "", ""), "main;serve;encode;=10 main;serve;encode;encode;=5", 3);
+    export_is(s, ask_frames("", "encode|sort", ""), "main;net/http.(*conn).serve;=7", 2);
+    export_is(s, ask_frames("serve", "encode$", "^(main|serve)$"), "std::sort;=20 net/http.(*conn).serve;=7", 2);
+    export_is(s, ask_frames("sort", "", "."), "=20", 0); /* the value stays, as in the root of a tree */
+    export_is(s, ask_frames("main\\.c$", "http|sort", ""), "main;serve;encode;=10 main;serve;encode;encode;=5", 3);
+    export_is(s, ask_frames("nothing", "", ""), "", 0);
+    store_close(s);
+}
+
+/* Of inlined functions, each is a frame. */
+static void test_export_inlined(void)
+{
+    _cleanup_(builder_freep) struct builder *b = NULL;
+    _cleanup_(batch_unrefp) struct batch *batch = NULL;
+    struct ack_result result = {0};
+    struct store *s = filled(NULL, 0);
+    struct value_type t;
+    struct line lines[3] = {0};
+    uint32_t location, stack;
+    int64_t value = 3;
+
+    builder_new(NULL, &b);
+    builder_resource(b);
+    builder_resource_attr_str(b, STR("service.name"), STR("shop"));
+    for (int i = 0; i < 3; i++)
+        lines[i].function = builder_function(
+            b,
+            &(struct function){.name = builder_string(b, str_from((const char *const[]){"leaf", "copy", "outer"}[i]))});
+    location = builder_location(b, &(struct builder_location){.address = 1, .lines = lines, .n_lines = 3});
+    stack = builder_stack(b, &location, 1);
+    t = (struct value_type){builder_string(b, STR("cpu")), builder_string(b, STR("nanoseconds"))};
+    builder_profile(b, &t, 1)->time_ns = T0 + NS_PER_S;
+    builder_sample(b, &(struct builder_sample){.stack = stack, .values = &value, .n_values = 1});
+    eq_int(builder_finish(b, &batch, NULL), 0);
+    eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = fixed_now()}, &result), 0);
+    export_is(s, ask_frames("copy", "", "leaf|outer"), "copy;=3", 1);
+    export_is(s, ask_frames("copy", "", "copy"), "outer;leaf;=3", 2);
+    store_close(s);
+}
+
+static struct store *export_store;
+
+static int torture_export(void)
+{
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    struct query_params p = {.tenant = "", .from = STR("now-1h"), .focus = STR("encode"), .now = fixed_now()};
+    _cleanup_(query_freep) struct query *q = NULL;
+    int r = query_compile(&p, &q, NULL);
+
+    return r < 0 ? r : query_export(export_store, q, &b, NULL);
+}
+
 static int torture_compile(void)
 {
     struct query_params p = {.tenant = "",
@@ -529,6 +628,11 @@ int main(void)
     tap_run(test_errors);
     tap_run(test_zoom);
     tap_run(test_packages);
+    tap_run(test_export);
+    tap_run(test_export_inlined);
     tap_torture(torture_compile);
+    export_store = filled(cpu, ARRAY_SIZE(cpu));
+    tap_torture(torture_export);
+    store_close(export_store);
     return tap_done();
 }

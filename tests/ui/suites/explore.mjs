@@ -75,6 +75,12 @@ export default async function (t) {
             return Array.from({length: tree.n}, (_, i) => tree.name(i));
         });
         ok(names.some((n) => n.includes("search.Find")) && !names.some((n) => n.includes("cart.encode")), names.join());
+        await page.getByRole("button", {name: "Export"}).click();
+        for (const text of ["folded", "speedscope", "self-contained", "OTLP JSON"]) {
+            const r = await page.request.get(new URL(await page.getByRole("menu").locator("a", {hasText: text}).getAttribute("href"), page.url()).href), file = await r.text();
+            ok(r.status() === 200 && file.includes("search.Find") && !file.includes("cart.encode"), `${text} is not of the stacks that are shown`);
+        }
+        await page.keyboard.press("Escape");
         await page.getByRole("button", {name: /remove: only stacks with/}).click();
         await drawn(page);
     });
