@@ -58,6 +58,13 @@ export default async function (t) {
         ok(/^\d+-\d+$/.test(param(page, "cell")), page.url());
         ok((await page.locator(".toolbar .total").textContent()).includes("640 ms"), await page.locator(".toolbar .total").textContent());
     });
+    await t.check("a picture of it has its times", async () => {
+        const [from, to] = param(page, "cell").split("-").map((ns) => new Date(Number(ns.slice(0, -6)))), two = (n) => String(n).padStart(2, "0");
+        const text = (d) => [d.getFullYear(), two(d.getMonth() + 1), two(d.getDate()), two(d.getHours()), two(d.getMinutes()), two(d.getSeconds())].join("-") + "." + String(d.getMilliseconds()).padStart(3, "0");
+        await page.getByRole("button", {name: "Export"}).click();
+        const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("menu").locator("[role^=menuitem]", {hasText: "PNG"}).click()]);
+        equal(download.suggestedFilename(), `cpu-service.name-ticker-${text(from)}-to-${text(to)}.png`);
+    });
     await t.check("a second part is compared with the first", async () => {
         await drag(t.spike, 0.27, 0.45);
         equal(await names(page), ["main", "render", "spike", "work"]);

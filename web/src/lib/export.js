@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Downloads: files of the selection from the server, and the picture as PNG.
 import {apiUrl} from "./api.js";
+import {parseCell} from "./time.js";
 import {amount, clock} from "./units.js";
+import {route} from "./url.js";
 import {Painter, ROW} from "../flame/draw.js";
 
 const formats = [["pprof", "pprof (go tool pprof)"], ["otlp", "OTLP protobuf"], ["otlp-json", "OTLP JSON"], ["folded", "folded stacks"],
@@ -13,7 +15,15 @@ export function exportItems(params, png) {
     return items;
 }
 
-export const pictureTitle = (q, range) => `${q.query}, ${clock(range.fromMs, {date: "always"})} to ${clock(range.toMs, {date: "always"})}`;
+const date = (ms) => clock(ms, {date: "always"});
+const dateOfNs = (ns) => `${date(Number(ns / 1000000n))}.${String((ns / 1000000n) % 1000n).padStart(3, "0")}`;
+const cellTimes = ([from, to]) => `${dateOfNs(from)} to ${dateOfNs(to)}`;
+
+// With the times of what is drawn: the range, or what was selected in the heat map.
+export function pictureTitle(q, range) {
+    const {cell, cell2} = route.value.params, cells = [parseCell(cell), parseCell(cell2)].filter(Boolean);
+    return `${q.query}, ${cells.length ? cells.reverse().map(cellTimes).join(" against ") : `${date(range.fromMs)} to ${date(range.toMs)}`}`;
+}
 
 const HEAD = 46;
 
