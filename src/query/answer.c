@@ -597,7 +597,7 @@ const struct question questions[] = {
      PARAMS("service", "version", "type", "min_points", "share", "limit"), true, false, false, answer_run_verdict},
     {"findings",
      "known patterns of waste: garbage collection, locks, allocation, serialisation, with the functions to look at",
-     PARAMS(NULL), true, false, false, answer_run_findings},
+     PARAMS(SPANS, "times", "profile", "focus", "ignore", "hide"), true, false, false, answer_run_findings},
     {"trends", "cost over time by labels: rates per covered second, their direction and their spikes",
      PARAMS("step", "group_by", "function"), true, false, false, answer_run_trends},
     {"profiles", "individual profiles in a time range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false,

@@ -2,24 +2,19 @@
 /* Answers the questions findings and trends: reads the parameters, asks findings.h and trends.h, and prints JSON. */
 #include <errno.h>
 
-#include "base/clock.h"
 #include "base/json.h"
 #include "query/answer_drift.h"
+#include "query/answer_run.h"
 #include "query/findings.h"
 #include "query/query_json.h"
 #include "query/trends.h"
 
-static struct str param(struct answer_request *c, const char *name)
-{
-    return c->param(c->ctx, name);
-}
-
-static int compile(struct answer_request *c, struct query **ret, struct err *e)
+static int compile_range(struct answer_request *c, struct query **ret, struct err *e)
 {
     struct query_params p = {.tenant = c->tenant,
-                             .query = param(c, "query"),
-                             .from = param(c, "from"),
-                             .to = param(c, "to"),
+                             .query = answer_param(c, "query"),
+                             .from = answer_param(c, "from"),
+                             .to = answer_param(c, "to"),
                              .names = c->names,
                              .now = c->now,
                              .memory_limit = c->memory_limit,
@@ -61,7 +56,7 @@ int answer_run_findings(struct answer_request *c, struct buf *out, struct err *e
     _cleanup_(query_freep) struct query *q = NULL;
     struct findings f;
     bool first = true;
-    int r = compile(c, &q, e);
+    int r = answer_compile(c, &q, e);
 
     if (r == 0)
         r = query_findings(c->store, q, &f, &c->notes, e);
@@ -141,16 +136,13 @@ static void put_trend(struct buf *out, const struct trends *t, uint32_t series)
 int answer_run_trends(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_series_params p = {.by = param(c, "group_by"), .function = param(c, "function")};
+    struct query_series_params p = {.by = answer_param(c, "group_by"), .function = answer_param(c, "function")};
     struct trends t;
     bool first = true;
-    int r = compile(c, &q, e);
+    int r = compile_range(c, &q, e);
 
-    if (r == 0 && param(c, "step").n) {
-        r = clock_parse_duration(param(c, "step"), &p.step, e);
-        if (r < 0)
-            return err_prefix(e, r, "step: ");
-    }
+    if (r == 0)
+        r = answer_param_duration(c, "step", &p.step, e);
     if (r == 0)
         r = query_trends(c->store, q, &p, &t, &c->notes, e);
     if (r < 0)

@@ -263,6 +263,7 @@ int query_findings(struct store *s, struct query *q, struct findings *ret, struc
     sq.columns[0] = q->q.columns[q->is_diff];
     sq.n_columns = 1;
     sq.max_nodes = 0;
+    sq.min_share = 0;
     sq.by = BY_FILEFUNCTION;
     r = named_select(&(struct named_store){s, q->names, notes}, &sq, &t, e);
     if (r == 0) {

@@ -340,6 +340,10 @@ def test_findings(server):
     assert "8.0 %" in found["regexp_compile"]["sentence"] and "match" in found["regexp_compile"]["sentence"]
     assert found["serialisation"]["severity"] == "info" and found["serialisation"]["frames"][0]["function"] == "reply"
     assert [f["rule"] for f in answer["findings"]][0] == "regexp_compile"  # eight times its limit
+    # of what the page shows: only some stacks, without some frames
+    work, = query(server, "findings", 'cpu{service.name="waste"}', "--focus", "main", "--ignore", "Marshal")["findings"]
+    assert work["rule"] == "regexp_compile" and abs(work["share"] - 80 / 580) < 1e-9
+    assert query(server, "findings", 'cpu{service.name="waste"}', "--focus", "work")["findings"] == []
     text = subprocess.run([WICK, "query", "findings", 'cpu{service.name="waste"}', "--server", server.url], capture_output=True, text=True)
     assert text.returncode == 0 and "warning: Garbage collection: 30.0 % of cpu" in text.stdout
     # the other three rules, with frames as they are in profiles of C, Go, Java, Rust and the kernel

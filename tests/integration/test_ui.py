@@ -77,6 +77,12 @@ def test_times(tmp_path):
         data = timed_data.Timed()
         data.send(s)
         first = data.start // timed_data.S
+        r = ui_data.Request("matcher", "1.0")  # from the sixth second on it compiles regular expressions
+        r.profile("cpu", "nanoseconds", data.start, [])
+        for i in range(1000):
+            r.scope.profiles[-1].samples.add(stack_index=r.stack(("main", "match_route", "regcomp") if i >= 500 else ("main", "render")), values=[10**7],
+                                             timestamps_unix_nano=[data.start + (i + 1) * 10**7 - 1])
+        assert s.send(r.done())[0] == 200
         run("times", url=s.url, **{"from": first, "to": first + timed_data.SECONDS, "seconds": timed_data.SECONDS, "spike": timed_data.SPIKE})
     finally:
         s.stop()

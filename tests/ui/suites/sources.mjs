@@ -56,6 +56,13 @@ export default async function (t) {
         const marked = await colorOfFrame(page, "match_route"), other = await colorOfFrame(page, "render");
         ok(marked.some((v, i) => Math.abs(v - other[i]) > 20) && other.some((v, i) => Math.abs(v - before[i]) > 8), `match_route ${marked}, render ${before} then ${other}`);
     });
+    await t.check("Explain is about the stacks that are shown", async () => {
+        const panel = page.getByRole("complementary", {name: "findings"});
+        await page.goto(`${t.url}/explore?${of("finder")}&from=now-1h&explain=1&focus=match_route`);
+        await panel.locator("li", {hasText: /Regular expressions compiled while running 100 %/}).waitFor();
+        await page.goto(`${t.url}/explore?${of("finder")}&from=now-1h&explain=1&ignore=regcomp`);
+        await panel.getByText("Nothing stands out").waitFor();
+    });
     await t.check("the last step of a chart is not drawn before it is complete", async () => {
         for (let tries = 0; ; tries++) { // a slow machine may need a second try: the step of the peak is complete after a minute
             const until = Math.floor(Date.now() / 1000) - 2;

@@ -140,6 +140,16 @@ export default async function (t) {
     await settled(page);
     await t.axe(page, "flame chart");
     await t.clean(page, "times");
+    await t.check("Explain is about the selected part", async () => {
+        const of = `query=${encodeURIComponent('cpu{service.name="matcher"}')}&from=${t.from}&to=${t.to}&explain=1`, panel = page.getByRole("complementary", {name: "findings"});
+        const cell = (ms) => `${BigInt(t.from) * 1000000000n + BigInt(ms) * 1000000n}-${BigInt(t.from) * 1000000000n + BigInt(ms + 60) * 1000000n}`;
+        await page.goto(`${t.url}/explore?${of}`);
+        await panel.locator("li", {hasText: /Regular expressions compiled while running 50\.0 %/}).waitFor();
+        await page.goto(`${t.url}/explore?${of}&cell=${cell(6000)}`);
+        await panel.locator("li", {hasText: /Regular expressions compiled while running 100 %/}).waitFor();
+        await page.goto(`${t.url}/explore?${of}&cell=${cell(2000)}`);
+        await panel.getByText("Nothing stands out").waitFor();
+    });
     const bad = await t.page();
     await bad.goto(`${t.url}/explore?${at}&top=heat&cell=12-abc`);
     await t.check("a bad time in the URL gives a sentence", () => bad.getByText("is not a time of the heat map").waitFor());

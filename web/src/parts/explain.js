@@ -11,7 +11,7 @@ import {Loaded} from "./states.js";
 export const canExplain = () => (useStatus().data?.questions ?? []).includes("findings");
 
 export function Explain({p, q}) {
-    const data = useData(apiUrl("findings", {query: q.query, from: q.from, to: q.to}));
+    const data = useData(apiUrl("findings", q));
     return html`<aside class="explain" aria-label="findings"><h2>Explain <button class="icon" aria-label="close" onClick=${() => patch({explain: ""})}>×</button></h2>
         <${Loaded} of=${data} what="findings" empty=${(d) => !d.findings.length} nothing=${html`<p class="muted">Nothing stands out: no large share of garbage collection, lock waits, page faults, regular expressions, serialisation or allocation.</p>`}>
         ${(d) => html`<ol>${d.findings.map((f) => html`<li key=${f.rule}><h3 class=${f.severity === "warning" ? "more" : ""}>${f.title} <span class="num">${percent(f.share)}</span></h3><p>${f.sentence}</p>
