@@ -131,6 +131,17 @@ def test_sources_and_findings(tmp_path):
             for i in range(first, last - 1, -1):
                 r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9), (("main", "rest"), 10**9)])
             assert s.send(r.done())[0] == 200
+        for version, first, size in (("old", 40, 50), ("new", 6, 80)):  # MB in use, each minute
+            r = ui_data.Request("holder", version)
+            for i in range(first, first - 5 if version == "new" else 6, -1):
+                r.profile("inuse_space", "bytes", now - 60 * i * 10**9, [(("main", "cache"), size * 10**6)])
+            assert s.send(r.done())[0] == 200
+        r = ui_data.Request("rare", "1.0")  # a sample on one line, 1500 on another
+        r.profile("cpu", "nanoseconds", now - 600 * 10**9, [(("main", ("tick", "/src/tick.c", 7)), 10**7), (("main", ("tick", "/src/tick.c", 9)), 15 * 10**9)])
+        assert s.send(r.done())[0] == 200
+        r = ui_data.Request("rare", "1.1")
+        r.profile("cpu", "nanoseconds", now - 590 * 10**9, [(("main", ("tick", "/src/tick.c", 7)), 10**7)])
+        assert s.send(r.done())[0] == 200
         run("sources", url=s.url, back=(now - 11 * 60 * 10**9) // 10**6)
     finally:
         s.stop()

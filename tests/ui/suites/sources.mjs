@@ -63,6 +63,21 @@ export default async function (t) {
         await page.goto(`${t.url}/explore?${of("finder")}&from=now-1h&explain=1&ignore=regcomp`);
         await panel.getByText("Nothing stands out").waitFor();
     });
+    await t.check("labels: of memory in use the mean is shown, the largest first", async () => {
+        await page.goto(`${t.url}/explore?view=labels&${of("holder", "heap")}&from=now-1h&by=service.version`);
+        await page.locator(".cell").nth(1).waitFor();
+        equal((await page.locator(".cell").allInnerTexts()).map((x) => x.replace(/\s+/g, " ").trim()), ["new 80.0 MB · 61.5 %", "old 50.0 MB · 38.5 %"]);
+    });
+    await t.check("a number that rests on one sample has one digit: labels, source lines", async () => {
+        await page.goto(`${t.url}/explore?view=labels&${of("rare")}&from=now-1h&by=service.version`);
+        await page.locator(".cell").nth(1).waitFor();
+        equal((await page.locator(".cell p").allInnerTexts()).map((x) => x.replace(/\s+/g, " ").trim()), ["1.50 cores · 99.9 %", "1 mcores · 0.07 %"]);
+        await page.goto(`${t.url}/explore?view=source&${of("rare")}&from=now-1h&fn=tick`);
+        const cells = async (line) => (await page.locator("table.code tbody tr", {has: page.locator("td.muted", {hasText: new RegExp(`^${line}$`)})}).locator("td.num").allInnerTexts()).slice(0, 3).map((x) => x.trim());
+        await page.locator("table.code").waitFor();
+        equal(await cells(7), ["20 ms", "20 ms", "0.1 %"], "two samples");
+        equal(await cells(9), ["15.0 s", "15.0 s", "99.9 %"], "1500");
+    });
     await t.check("the last step of a chart is not drawn before it is complete", async () => {
         for (let tries = 0; ; tries++) { // a slow machine may need a second try: the step of the peak is complete after a minute
             const until = Math.floor(Date.now() / 1000) - 2;

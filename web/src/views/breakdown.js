@@ -2,10 +2,10 @@
 // The label explorer: one small chart per value of a label, all on one scale; two of them can be compared.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
-import {apiUrl, useData} from "../lib/api.js";
+import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {withMatcher} from "../lib/selector.js";
 import {seconds, settledNow} from "../lib/time.js";
-import {percent, perStep, rate} from "../lib/units.js";
+import {digitsOf, gauge, percent, perStep, rate, samplesOf} from "../lib/units.js";
 import {href, patch} from "../lib/url.js";
 import {bridged, complete, Spark} from "../parts/chart.js";
 import {Choice} from "../parts/menu.js";
@@ -30,13 +30,17 @@ export function Breakdown({p, q, range}) {
 function Grid({d, by, q, p, range, picked, toggle}) {
     const cells = useMemo(() => {
         const n = complete(d, range.live);
-        return d.series.map((s) => ({value: s.labels[by] ?? "", total: sum(s.values), ns: sum(s.coverage), values: bridged(s.values.slice(0, n).map((v, i) => perStep(v, d.unit, d.type, s.coverage[i])))}))
-            .sort((a, b) => b.total - a.total);
+        return d.series.map((s) => {
+            const steps = s.values.map((v, i) => perStep(v, d.unit, d.type, s.coverage[i])), seen = steps.filter((v) => v !== null).length;
+            // Of what is held at a time, the mean of the steps that have profiles.
+            return {value: s.labels[by] ?? "", total: gauge(d.type) ? sum(s.values) / Math.max(1, seen) : sum(s.values), ns: sum(s.coverage), values: bridged(steps.slice(0, n))};
+        }).sort((a, b) => b.total - a.total);
     }, [d, by]);
+    const digits = (v) => digitsOf(samplesOf(v, d.unit, coverageOf(d).rate));
     const whole = sum(cells.map((c) => c.total)) || 1, top = Math.max(...cells.flatMap((c) => c.values.map((v) => v ?? 0)), 1e-12);
     return html`<div class="cells" tabindex="0" role="region" aria-label=${`values of ${by}`}>${cells.slice(0, SHOWN).map((c) => html`<article class="panel cell" key=${c.value}>
         <h2><label><input type="checkbox" checked=${picked.includes(c.value)} onChange=${() => toggle(c.value)} aria-label=${`compare ${c.value || "(none)"}`} /></label> <a class="fn" title=${c.value} href=${href("explore", {...p, view: "", by: "", pick: "", query: withMatcher(q.query, by, c.value)})}>${c.value || "(none)"}</a></h2>
         <${Spark} values=${c.values} top=${top} width=${200} height=${48} label=${`${c.value} over time`} />
-        <p class="num muted">${rate(c.total, d.unit, d.type, c.ns)} · ${percent(c.total / whole)}</p></article>`)}</div>
+        <p class="num muted">${rate(c.total, d.unit, d.type, c.ns, digits(c.total))} · ${percent(c.total / whole, undefined, digits(c.total))}</p></article>`)}</div>
         ${cells.length > SHOWN ? html`<p class="muted foot">The ${SHOWN} largest of ${cells.length} values.</p>` : ""}`;
 }

@@ -2,11 +2,11 @@
 // A function's source with the weight of each line; only the weights where the server has no source.
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
-import {apiUrl, useData} from "../lib/api.js";
+import {apiUrl, coverageOf, useData} from "../lib/api.js";
 import {colored} from "../lib/syntax.js";
 import {linksFor} from "../lib/links.js";
 import {valueOf} from "../lib/selector.js";
-import {amount, clock, percent} from "../lib/units.js";
+import {amount, clock, digitsOf, percent, samplesOf} from "../lib/units.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, Loaded} from "../parts/states.js";
 import {FunctionPicker, useFunctions} from "./sandwich.js";
@@ -61,7 +61,7 @@ function File({file, rows, d, p, q, range, onReady}) {
     const waits = file && ((!source.data && !source.error) || stale === undefined);
     useEffect(() => void (waits || onReady()), [waits]);
     if (waits) return html`<section class="source"><h2 class="path">${file}</h2></section>`; // the table would move
-    const whole = d.total || 1;
+    const whole = d.total || 1, {rate} = coverageOf(d), digits = (v) => digitsOf(samplesOf(v, d.unit, rate));
     const links = (line) => linksFor(status?.links, {file, line, function: p.fn, service});
     const first = links(lines[0]?.n ?? 1)[0];
     return html`<section class="source"><h2 class="path">${file || "(no file)"} ${first && html`<a href=${links(hottest(lines))[0].href} target="_blank" rel="noopener noreferrer">open in ${first.name}</a>`}
@@ -69,8 +69,8 @@ function File({file, rows, d, p, q, range, onReady}) {
         ${!source.data?.text && !source.loading && html`<p class="muted">Only the values of its lines are shown: ${source.data?.reason ?? "the server has no source for this file"}. Configure a directory or a link to your forge under <code>source:</code> in wick.yaml.</p>`}
         ${stale && html`<p class="note">This file was changed at ${clock(modified)}, after the first profile of this range: lines may not match.</p>`}
         <table class="code"><caption class="sr">lines of ${file}</caption><thead><tr><th scope="col" class="num">self</th><th scope="col" class="num">total</th><th scope="col" class="num">%</th><th scope="col" class="num">line</th><th scope="col">source</th></tr></thead>
-        <tbody>${lines.map((l) => html`<tr class=${l.total ? "" : "cold"}><td class="num">${l.self ? amount(l.self, d.unit, d.type) : ""}</td><td class="num">${l.total ? amount(l.total, d.unit, d.type) : ""}</td>
-            <td class="num"><span class="heat" style=${{opacity: l.total ? Math.min(1, 0.15 + (l.total / whole) * 1.5) : 0}}></span>${l.total ? percent(l.total / whole) : ""}</td>
+        <tbody>${lines.map((l) => html`<tr class=${l.total ? "" : "cold"}><td class="num">${l.self ? amount(l.self, d.unit, d.type, digits(l.self)) : ""}</td><td class="num">${l.total ? amount(l.total, d.unit, d.type, digits(l.total)) : ""}</td>
+            <td class="num"><span class="heat" style=${{opacity: l.total ? Math.min(1, 0.15 + (l.total / whole) * 1.5) : 0}}></span>${l.total ? percent(l.total / whole, undefined, digits(l.total)) : ""}</td>
             <td class="num muted">${links(l.n)[0] ? html`<a href=${links(l.n)[0].href} target="_blank" rel="noopener noreferrer">${l.n}</a>` : l.n}</td><td><pre>${colored(l.text, file)}</pre></td></tr>`)}</tbody></table></section>`;
 }
 
