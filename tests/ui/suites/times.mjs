@@ -150,6 +150,15 @@ export default async function (t) {
         await page.goto(`${t.url}/explore?${of}&cell=${cell(2000)}`);
         await panel.getByText("Nothing stands out").waitFor();
     });
+    await t.check("a time without a zone is local, for the page and for the server", async () => {
+        const berlin = await t.page({timezoneId: "Europe/Berlin"});
+        const local = (s) => new Date(s * 1000).toLocaleString("sv", {timeZone: "Europe/Berlin"}).replace(" ", "T");
+        await berlin.goto(`${t.url}/explore?query=${encodeURIComponent('cpu{service.name="ticker"}')}&from=${local(t.from)}&to=${local(t.to)}`);
+        await drawn(berlin);
+        equal(await names(berlin), ["main", "parse", "render", "spike", "work"]);
+        ok((await berlin.getByRole("button", {name: /^time range/}).innerText()).includes(local(t.from).slice(11)), await berlin.getByRole("button", {name: /^time range/}).innerText());
+        await t.clean(berlin, "local time");
+    });
     const bad = await t.page();
     await bad.goto(`${t.url}/explore?${at}&top=heat&cell=12-abc`);
     await t.check("a bad time in the URL gives a sentence", () => bad.getByText("is not a time of the heat map").waitFor());

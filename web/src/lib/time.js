@@ -41,12 +41,16 @@ export function middle(end) {
     return oldest && end - oldest > 20e3 ? (end + oldest) / 2 : end - 3600e3;
 }
 
+// An absolute time without a zone is local time here and UTC for the server: it is sent as the instant that it means here.
+const exact = /^(now.*|\d+(\.\d+)?|.*T.*(Z|[+-]\d\d:?\d\d))$/i;
+const sent = (text, ms) => (exact.test(text.trim()) || !(Math.abs(ms) < 8e15) ? text : new Date(ms).toISOString());
+
 // The length of a range says nothing about rates: those are per covered second (useCoverage).
 export function rangeOf(params, prefix = "") {
     const to = params[prefix + "to"] || "now", from = params[prefix + "from"] || (params[prefix + "to"] ? "" : usual);
     const toMs = parseTime(to);
     const fromMs = from ? parseTime(from) : toMs - 3600e3;
-    return {from: from || String(Math.floor(fromMs / 1000)), to, fromMs, toMs, live: to === "now"};
+    return {from: from ? sent(from, fromMs) : String(Math.floor(fromMs / 1000)), to: sent(to, toMs), fromMs, toMs, live: to === "now"};
 }
 
 // How old, in seconds, an answer for these parameters may be: less than two pixels of a chart of the range, so 5 s for an
