@@ -84,6 +84,13 @@ export default async function (t) {
         await page.getByRole("button", {name: /remove: only stacks with/}).click();
         await drawn(page);
     });
+    await t.check("a regular expression keeps its backslashes when a type is picked", async () => {
+        await page.goto(`${t.url}/explore?from=now-2h&query=${encodeURIComponent('cpu{service.name=~"check\\w+"}')}`);
+        await drawn(page);
+        await pick(/profile type/, "in use");
+        await drawn(page);
+        equal(param(page, "query"), 'heap{service.name=~"check\\\\w+"}');
+    });
     await t.check("a sent link shows the same", async () => {
         await page.goto(t.url + "/explore?query=cpu%7Bservice.name%3D%22checkout%22%7D&from=now-2h&search=malloc&zoom=main.main%3Bnet%2Fhttp.(*conn).serve&dir=flame");
         await drawn(page);

@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selectors as the API reads them: cpu{service.name="checkout",host.name=~"web.*"}.
 const plain = /^[a-zA-Z_.][a-zA-Z0-9_.]*$/;
+const quoted = /"(?:[^"\\]|\\[^])*"|'(?:[^'\\]|\\[^])*'|`[^`]*`/.source;
 
+// bad: something in it was not understood.
 export function parseSelector(text) {
     const s = (text ?? "").trim();
     const open = s.indexOf("{");
-    const out = {type: (open < 0 ? s : s.slice(0, open)).trim(), matchers: []};
+    const out = {type: (open < 0 ? s : s.slice(0, open)).trim(), matchers: [], bad: false};
     if (open < 0) return out;
-    const re = /\s*("(?:[^"\\]|\\.)*"|[^\s=!~"{},]+)\s*(=~|!~|!=|=)\s*"((?:[^"\\]|\\.)*)"\s*,?/gy;
-    re.lastIndex = open + 1;
-    for (let m; (m = re.exec(s)); )
-        out.matchers.push({name: m[1][0] === '"' ? unescape_(m[1].slice(1, -1)) : m[1], op: m[2], value: unescape_(m[3])});
+    const re = new RegExp(`\\s*(${quoted}|[^\\s=!~"{},]+)\\s*(=~|!~|!=|=)\\s*(${quoted})\\s*(,?)`, "gy");
+    let end = (re.lastIndex = open + 1);
+    for (let m, comma = ","; (m = re.exec(s)); [comma, end] = [m[4], re.lastIndex]) {
+        out.bad ||= !comma;
+        out.matchers.push({name: /^["'`]/.test(m[1]) ? unquote(m[1]) : m[1], op: m[2], value: unquote(m[3])});
+    }
+    out.bad ||= !/^\s*\}$/.test(s.slice(end));
     return out;
 }
 
-function unescape_(s) {
-    return s.replace(/\\(.)/g, (_, c) => (c === "n" ? "\n" : c === "t" ? "\t" : c));
+// As the server does (model/labels.c): other escapes stay as they are, "\." in a regular expression, and ` has none.
+const escapes = {n: "\n", t: "\t", r: "\r"};
+function unquote(s) {
+    const inner = s.slice(1, -1);
+    return s[0] === "`" ? inner : inner.replace(/\\([ntr\\"'`])/g, (_, c) => escapes[c] ?? c);
 }
 
 function quote(s) {

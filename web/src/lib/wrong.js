@@ -2,7 +2,7 @@
 // What is wrong with the parameters of a URL, as a sentence: asked before anything is requested, so that a mistyped link
 // gives an explanation and not an error of the server.
 import {parseCell} from "./time.js";
-import {parseSelector, printSelector} from "./selector.js";
+import {parseSelector} from "./selector.js";
 
 // Expressions of Go and RE2 that JavaScript writes differently are left to the server.
 function badExpression(text) {
@@ -15,10 +15,8 @@ function badExpression(text) {
 }
 
 function badSelector(text) {
-    const s = parseSelector(text), squeezed = (t) => t.replace(/\s/g, "").replace(/"/g, "").replace(/\\(.)/g, "$1");
-    const open = text.indexOf("{");
-    if (open >= 0 && (!/\}\s*$/.test(text) || squeezed(printSelector(s)).replace(/,\}$/, "}") !== squeezed(text).replace(/,\}$/, "}").replace(/\{\}$/, ""))) return true;
-    return !/^[\w.:*-]*$/.test(s.type);
+    const {bad, type} = parseSelector(text);
+    return bad || !/^[\w.:*-]*$/.test(type);
 }
 
 const hex = {trace: 32, span: 16, profile: 32};
