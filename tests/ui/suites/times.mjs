@@ -150,6 +150,18 @@ export default async function (t) {
         await page.goto(`${t.url}/explore?${of}&cell=${cell(2000)}`);
         await panel.getByText("Nothing stands out").waitFor();
     });
+    await t.check("spans: a name, its latency, and the flame graph of its samples", async () => {
+        await page.goto(`${t.url}/spans?from=${t.from}&to=${t.to}`);
+        const row = page.locator("tbody tr", {hasText: "GET /spike"});
+        await row.waitFor();
+        ok(/GET \/spike ticker 1 0 1\.00 s/.test((await row.innerText()).replace(/\s+/g, " ")), await row.innerText());
+        await row.click();
+        await page.locator(".heatmap canvas").waitFor();
+        await drawn(page);
+        ok((await page.locator(".toolbar .total").innerText()).startsWith("1 spans, 0 errors · shown: all spans of this name"), await page.locator(".toolbar .total").innerText());
+        equal(await names(page), ["main", "spike", "work"], "render and parse are of no span");
+    });
+    await t.clean(page, "spans");
     await t.check("a time without a zone is local, for the page and for the server", async () => {
         const berlin = await t.page({timezoneId: "Europe/Berlin"});
         const local = (s) => new Date(s * 1000).toLocaleString("sv", {timeZone: "Europe/Berlin"}).replace(" ", "T");
