@@ -140,6 +140,7 @@ static int run_html(struct call *c, struct err *e)
     char *title;
     int r = call_store(c, &s, e);
 
+    p.by = STR("filefunction"); /* as the UI asks: filters match files, too */
     p.base_query = call_param(c, "base_query");
     p.base_from = call_param(c, "base_from");
     p.base_to = call_param(c, "base_to");

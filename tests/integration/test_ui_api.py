@@ -219,7 +219,9 @@ def test_html_export(server):
 @pytest.mark.parametrize("form", ["pprof", "otlp", "otlp-json", "folded", "speedscope", "html"])
 def test_export_of_frames(server, form):
     """What is taken away is what the page shows: only stacks with a frame, or without it, in every format."""
-    assert server.send(request(SHOP))[0] == 200
+    r = ui_data.Request("shop")
+    r.profile("cpu", "nanoseconds", time.time_ns() - 20 * 10**9, [(("main", "checkout", ("encode", "/src/json.c", 7)), 30), (("main", "checkout", "sort"), 10), (("main", "idle"), 2)])
+    assert server.send(r.done())[0] == 200
 
     def names(filters):
         status, body = server.get(f"/api/v1/profile?format={form}&query=cpu&{filters}")
@@ -228,6 +230,7 @@ def test_export_of_frames(server, form):
 
     assert names("") == {"main", "checkout", "encode", "sort", "idle"}
     assert names("focus=encode") == {"main", "checkout", "encode"}
+    assert names("focus=json%5C.c$") == {"main", "checkout", "encode"}  # a file
     assert names("ignore=checkout") == {"main", "idle"}
     assert names("hide=checkout&ignore=idle") == {"main", "encode", "sort"}
     status, body = server.get(f"/api/v1/profile?format={form}&query=cpu&focus=(")
