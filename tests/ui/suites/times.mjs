@@ -31,12 +31,12 @@ export default async function (t) {
         const b = await map.boundingBox();
         return [b.x + LEFT + ((b.width - LEFT) * (s + 0.5)) / t.seconds, b.y + share * HEIGHT];
     };
-    const drag = async (s, a, z) => {
+    const drag = async (s, a, z, seen = drawn) => {
         await page.mouse.move(...(await point(s, a)));
         await page.mouse.down();
         await page.mouse.move(...(await point(s, z)), {steps: 3});
         await page.mouse.up();
-        await drawn(page);
+        await seen(page);
     };
     await t.check("the heat map is above the flame graph, and shows when the workers ran", async () => {
         await page.getByRole("button", {name: "Heat map"}).click();
@@ -85,6 +85,32 @@ export default async function (t) {
         await page.getByRole("button", {name: "the whole range"}).click();
         await drawn(page);
         equal(await names(page), ["main", "parse", "render", "spike", "work"]);
+    });
+    await t.check("in the table as well: a part, a second one against it, and back", async () => {
+        const rows = () => page.locator("tbody tr[data-row]").evaluateAll((l) => l.map((r) => r.querySelector(".fn").innerText).sort());
+        const head = (text) => page.getByRole("columnheader", {name: text}).waitFor();
+        await page.evaluate(() => {
+            window.wickWrong = [];
+            new MutationObserver(() => /NaN|undefined/.test(document.querySelector(".pane")?.innerText) && window.wickWrong.push(document.querySelector(".pane").innerText.slice(0, 200)))
+                .observe(document.body, {subtree: true, childList: true, characterData: true});
+        });
+        await page.keyboard.press("2");
+        await page.locator("tbody tr[data-row]").first().waitFor();
+        await drag(12, 0.02, 0.17, settled);
+        equal(await rows(), ["main", "render", "work"]);
+        await drag(t.spike, 0.27, 0.45, () => head("change of self"));
+        await settled(page);
+        equal(await rows(), ["main", "render", "spike", "work"]);
+        ok(/new/.test(await page.locator("tbody tr", {hasText: "spike"}).innerText()) && /gone/.test(await page.locator("tbody tr", {hasText: "render"}).innerText()), "spike is new, render is gone");
+        await page.goBack();
+        await head("self %");
+        await settled(page);
+        equal(await rows(), ["main", "render", "work"]);
+        equal(await page.evaluate(() => window.wickWrong), [], "numbers that are none, while it loads");
+        await page.getByRole("button", {name: "the whole range"}).click();
+        await page.locator("#main").focus();
+        await page.keyboard.press("1");
+        await drawn(page);
     });
     await t.axe(page, "heat map");
     const lanes = page.locator(".lanes"), tip = page.locator(".lane-tip");

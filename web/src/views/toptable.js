@@ -77,7 +77,7 @@ export function TopTable({p, q, range, narrow = false, diff = false}) {
         <${Loaded} of=${data} what="the table" empty=${(d) => !d.rows.length} nothing=${html`<${Box} title="Nothing to list"><p>No samples match in this range.</p><//>`}>
         ${(d) => {
             const rows = d.rows.filter(keep), picked = narrow && p.sel ? rows.find((r) => r.name === p.sel) : null;
-            const columns = diff ? diffColumns(d, by, p) : oneColumns(d, by, narrow);
+            const columns = Array.isArray(d.total) ? diffColumns(d, by, p) : oneColumns(d, by, narrow); // while the other kind loads, the old one stays
             return html`<${Table} caption=${`${by}s by weight`} columns=${columns} rows=${rows} sort=${sort} rowKey=${rowKey}
                 onSort=${(s) => patch({sort: s.key + (s.up ? "+" : "-")}, {replace: true})} selected=${picked ? rowKey(picked) : undefined}
                 onPick=${by === "function" || by === "line" ? open : undefined} />
