@@ -23,6 +23,17 @@ async function advance(page, ms) {
     }
 }
 
+// A service of its own: its query, and send(folded stacks, seconds ago, version).
+async function service(t, name) {
+    const setup = await t.page(); // its request context has no faked clock
+    const send = async (text, ago = 12, version = "") => {
+        const end = Math.floor(Date.now() / 1000) - ago + 10, labels = version && encodeURIComponent(`{service.version=${version}}`);
+        const r = await setup.request.post(`${t.url}/ingest?name=${name}${labels}&from=${end - 10}&until=${end}&format=folded&sampleRate=100&units=samples`, {data: text, headers: {"content-type": "text/plain"}});
+        ok(r.ok(), `${r.status()} ${await r.text()}`);
+    };
+    return {send, query: encodeURIComponent(`cpu{service.name="${name}"}`)};
+}
+
 export default async function (t) {
     const views = t.every ? Object.values(every(t)) : some;
     for (const path of views)
@@ -47,14 +58,9 @@ export default async function (t) {
             await page.context().close();
         });
     await t.check("new data arrive without a reload; what has the focus keeps it", async () => {
-        const name = "live-" + Date.now(), now = () => Math.floor(Date.now() / 1000);
-        const setup = await t.page(); // its request context has no faked clock
-        const send = async (text) => {
-            const r = await setup.request.post(`${t.url}/ingest?name=${name}&from=${now() - 12}&until=${now() - 2}&format=folded&sampleRate=100&units=samples`, {data: text, headers: {"content-type": "text/plain"}});
-            ok(r.ok(), `${r.status()} ${await r.text()}`);
-        };
+        const {send, query} = await service(t, "live-" + Date.now());
         await send("main;work;deep 70\nmain;idle 30\n");
-        const page = await still(t, `explore?from=now-15m&query=${encodeURIComponent(`cpu{service.name="${name}"}`)}`);
+        const page = await still(t, `explore?from=now-15m&query=${query}`);
         await drawn(page);
         await page.locator(".flame-box").focus();
         for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowDown");
@@ -76,6 +82,21 @@ export default async function (t) {
         await advance(page, 20e3);
         equal((await focus())[1], 11e9, "resumed");
         await t.clean(page, "live");
+    });
+    await t.check("a part that was folded and fetched by zooming is refreshed too", async () => {
+        const {send, query} = await service(t, "deep-" + Date.now());
+        await send("main;hot 5000\n" + Array.from({length: 40}, (_, i) => `main;work;f${i} ${40 + i}\n`).join(""));
+        const page = await still(t, `explore?from=now-15m&nodes=12&zoom=main;work&query=${query}`);
+        const shown = () => page.evaluate(() => {
+            const {tree} = document.querySelector(".flame-box").wickEngine.layout;
+            return Array.from({length: tree.n}, (_, i) => tree.name(i));
+        });
+        await page.waitForFunction(() => document.querySelector(".flame-box")?.wickEngine.layout?.tree.n > 12);
+        ok((await shown()).length > 12, "the zoomed part was not fetched: " + (await shown()).join());
+        await send("main;work;late 300\n");
+        await advance(page, 40e3);
+        ok((await shown()).includes("late"), (await shown()).join());
+        await page.context().close();
     });
     for (const path of views)
         await t.check(`/${path}: a dead server shows within ten seconds`, async () => {

@@ -56,7 +56,7 @@ export function useTree(params, zoom, options) {
     const inside = whole.data && zoom ? whole.data.find(splitPath(zoom)) : null;
     const want = inside && (!inside.whole || foldedBelow(whole.data, inside.node));
     const deepUrl = want ? apiUrl("flame", {...params, zoom, format: "binary"}) : null;
-    const deep = useData(deepUrl, {via: deepUrl ? () => get(deepUrl) : null});
+    const deep = useData(deepUrl, options);
     const ready = want && deep.data && deep.url === deepUrl && deep.data.n > 1;
     const tree = useMemo(() => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data), [whole.data, ready, deep.data, zoom]);
     return {...whole, data: tree, notes: whole.data?.notes, cover: whole.data?.cover, whole: whole.data, deeper: want && !deep.data};
