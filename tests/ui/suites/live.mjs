@@ -34,6 +34,8 @@ async function service(t, name) {
     return {send, query: encodeURIComponent(`cpu{service.name="${name}"}`)};
 }
 
+const ageText = (page) => page.locator(".live-age").innerText();
+
 export default async function (t) {
     const views = t.every ? Object.values(every(t)) : some;
     for (const path of views)
@@ -96,6 +98,35 @@ export default async function (t) {
         await send("main;work;late 300\n");
         await advance(page, 40e3);
         ok((await shown()).includes("late"), (await shown()).join());
+        await page.context().close();
+    });
+    await t.check("answers that are errors: the page says since when it was not updated, and keeps the picture", async () => {
+        const page = await still(t, "explore", {expected: [/503/]});
+        await drawn(page);
+        await page.route(/\/api\/v1\/(flame|series|deploys)/, (r) => r.fulfill({status: 503, json: {error: {message: "too many queries"}}}));
+        await advance(page, 40e3);
+        const [, seconds] = /^not updated for (\d+) s$/.exec(await ageText(page)) ?? [];
+        ok(seconds >= 30 && seconds <= 50, await ageText(page));
+        ok(await page.locator(".flame-box").isVisible(), "the picture is gone");
+        ok(!(await page.locator(".banner").first().isVisible()), "the server is there");
+        await page.unrouteAll();
+        await advance(page, 25e3);
+        ok(/^updated (now|\d+ s ago)$/.test(await ageText(page)), await ageText(page));
+        await t.clean(page, "errors");
+        await page.context().close();
+    });
+    await t.check("an answer that takes long is not requested again meanwhile", async () => {
+        const page = await still(t, "explore"), held = [];
+        await drawn(page);
+        await page.route(/\/api\/v1\/flame/, (r) => held.push(r));
+        await page.clock.runFor(45e3);
+        await page.waitForTimeout(500);
+        equal(held.length, 1, "requests");
+        ok(/^updated [345]\d s ago$|^not updated$/.test(await ageText(page)), await ageText(page));
+        await Promise.all(held.map((r) => r.continue()));
+        await page.unrouteAll({behavior: "wait"});
+        await advance(page, 25e3);
+        ok(/^updated (now|\d+ s ago)$/.test(await ageText(page)), await ageText(page));
         await page.context().close();
     });
     for (const path of views)

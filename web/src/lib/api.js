@@ -180,26 +180,37 @@ export function useData(url, {live = false, via = null} = {}) {
     const serial = useRef(0);
     useEffect(() => {
         const mine = ++serial.current;
-        let timer = 0, stop = () => {};
+        let timer = 0, stop = () => {}, shown = 0; // when the answer on the page was asked for
         if (!url) {
             set({data: null, error: null, loading: false, url: null});
             return undefined;
         }
         const ask = (fresh) => (via ? via(fresh) : get(url, {fresh})).then(
-            (data) => mine === serial.current && set({data, error: null, loading: false, url}),
+            (data) => {
+                if (mine === serial.current) set({data, error: null, loading: false, url});
+                return true;
+            },
             (error) => {
-                if (mine !== serial.current) return;
+                if (mine !== serial.current) return false;
                 set((s) => ({...s, error, loading: false, failed: url}));
                 if (error.kind === "gone") timer = setTimeout(() => ask(true), 2000);
+                return false;
             });
-        // Data that are on the page stay there when they cannot be refreshed.
-        const again = () => within(PATIENCE, via ? via(true) : get(url, {fresh: true})).then((data) => {
-            if (mine === serial.current) set({data, error: null, loading: false, url});
-            return sizes.get(url) ?? 0;
-        });
+        // Data that are on the page stay there when they cannot be refreshed, or when an older answer comes late.
+        const again = () => {
+            const asked = Date.now();
+            return within(PATIENCE, via ? via(true) : get(url, {fresh: true})).then((data) => {
+                if (mine === serial.current && asked >= shown) {
+                    shown = asked;
+                    set({data, error: null, loading: false, url});
+                }
+                return sizes.get(url) ?? 0;
+            });
+        };
+        const first = Date.now();
         set((s) => ({...s, loading: true, error: s.failed === url ? s.error : null}));
-        ask(tick > 0).then(() => {
-            if (live && mine === serial.current) stop = keepFresh(again, sizes.get(url), ages.get(url));
+        ask(tick > 0).then((answered) => {
+            if (live && mine === serial.current) stop = keepFresh(again, sizes.get(url), (ages.get(url) ?? 0) + Date.now() - first, !answered);
         });
         return () => {
             serial.current++;

@@ -8,16 +8,19 @@ import {useEffect, useState} from "preact/hooks";
 const BEAT = 6700; // 9 requests a minute
 const BYTES = 90e3; // a minute
 const PATIENCE = 3000; // without an answer for this long the server counts as gone
+const LOST = 60e3; // an answer that takes longer is not waited for
 
 export const paused = signal(false);
-const entries = new Set(); // what is kept fresh: {ask, at, bytes}; ask() resolves to the bytes that were transferred
+// What is kept fresh: {ask, at, tried, busy, failed, bytes}; ask() resolves to the bytes that were transferred. at: when the data on the
+// page were requested; tried: when they were last requested, even in vain.
+const entries = new Set();
 const spent = []; // [time, bytes] of the last minute
 let probe = null; // asks for a sign of life
 let timer = 0;
 
-// bytes: that the last answer took; age: how old it was when it arrived.
-export function keepFresh(ask, bytes = 0, age = 0) {
-    const entry = {ask, at: Date.now() - age, bytes};
+// bytes: that the last answer took; age: how old it was when it arrived; failed: it was an error.
+export function keepFresh(ask, bytes = 0, age = 0, failed = false) {
+    const at = Date.now() - age, entry = {ask, at, tried: at, busy: false, failed, bytes};
     entries.add(entry);
     return () => entries.delete(entry);
 }
@@ -26,22 +29,24 @@ function affordable(entry, now) {
     while (spent.length && spent[0][0] < now - 60e3) spent.shift();
     const used = spent.reduce((sum, [, bytes]) => sum + bytes, 0);
     // An answer that is larger than the budget of a minute waits for as many minutes as it costs.
-    return used + Math.min(entry.bytes, BYTES) <= BYTES && now - entry.at >= (entry.bytes / BYTES) * 60e3;
+    return used + Math.min(entry.bytes, BYTES) <= BYTES && now - entry.tried >= (entry.bytes / BYTES) * 60e3;
 }
 
 function refresh(entry) {
-    entry.at = Date.now();
+    const asked = Date.now();
+    Object.assign(entry, {tried: asked, busy: true});
+    const done = (change) => entry.tried === asked && Object.assign(entry, {busy: false, ...change});
     return entry.ask().then((bytes) => {
-        entry.bytes = bytes;
         spent.push([Date.now(), bytes]);
-    }, () => {});
+        done({at: asked, failed: false, bytes});
+    }, () => done({failed: true}));
 }
 
 function beat() {
     timer = setTimeout(beat, BEAT);
     if (document.hidden) return;
     const now = Date.now();
-    const due = paused.value ? [] : [...entries].filter((e) => now - e.at >= BEAT - 200 && affordable(e, now)).sort((a, b) => a.at - b.at);
+    const due = paused.value ? [] : [...entries].filter((e) => now - e.tried >= (e.busy ? LOST : BEAT - 200) && affordable(e, now)).sort((a, b) => a.tried - b.tried);
     if (due.length) refresh(due[0]);
     else probe?.(PATIENCE);
 }
@@ -65,13 +70,14 @@ export function setPaused(value) {
     beat();
 }
 
-// Milliseconds since the oldest data on the page that are kept fresh were requested; null where nothing is. Renders the
-// component again every second.
+// Of the data on the page that are kept fresh: {ms since the oldest were requested, failed}; if the last try of some failed, of
+// these. Null where nothing is kept fresh. Renders the component again every second.
 export function useAge() {
     const [, again] = useState(0);
     useEffect(() => {
         const every = setInterval(() => again((n) => n + 1), 1000);
         return () => clearInterval(every);
     }, []);
-    return entries.size ? Date.now() - Math.min(...[...entries].map((e) => e.at)) : null;
+    const bad = [...entries].filter((e) => e.failed), of = bad.length ? bad : [...entries];
+    return of.length ? {ms: Date.now() - Math.min(...of.map((e) => e.at)), failed: bad.length > 0} : null;
 }
