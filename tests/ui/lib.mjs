@@ -177,6 +177,14 @@ export const narrowFrame = (page, nth = 0) =>
         throw new Error("no frame is between 10 % and 80 % wide");
     }, nth);
 
+// The menu of the frame that narrowFrame() gives, opened by a right click, and the name of its function.
+export async function frameMenu(page) {
+    const f = await narrowFrame(page), box = await page.locator(".flame-box").boundingBox();
+    await page.mouse.click(box.x + f.x, box.y + f.y + 6, {button: "right"});
+    await page.getByRole("menu").waitFor();
+    return {name: f.name.split("\t")[0], item: (text) => page.getByRole("menu").locator("[role^=menuitem]", {hasText: text})};
+}
+
 // act() zooms to the frame that narrowFrame() gives; seen on the canvas: before, its row has several boxes; after, one box
 // of the frame's colour fills the row from edge to edge. undo() makes the picture what it was.
 export async function zoomIsSeen(page, act, undo, nth = 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compare: two times, two versions; the numbers are those of the API.
-import {drawn, equal, ok, param, settled, zoomIsSeen} from "../lib.mjs";
+import {drawn, equal, frameMenu, ok, param, settled, zoomIsSeen} from "../lib.mjs";
 
 export default async function (t) {
     const page = await t.page();
@@ -20,11 +20,28 @@ export default async function (t) {
     });
     await t.check("a click zooms the picture, Back brings it back", () =>
         zoomIsSeen(page, (f) => page.mouse.click(f.left, f.top), () => page.goBack()));
+    for (const [entry, view] of [["Callers and callees", "sandwich"], ["Source lines", "source"]])
+        await t.check(`the menu's “${entry}” opens Explore with the side “now”`, async () => {
+            const {name, item} = await frameMenu(page), side = ["query", "from", "to"].map((k) => param(page, k));
+            await item(entry).click();
+            await page.waitForFunction((v) => location.pathname.endsWith("/explore") && new URL(location).searchParams.get("view") === v, view);
+            equal(["query", "from", "to"].map((k) => param(page, k)), side, "the selection");
+            await page.waitForFunction((v) => document.querySelector('[role=combobox][aria-label="function"]')?.value === v, name);
+            await page.goBack();
+            await drawn(page);
+        });
     await t.check("the table has the same rows as the API", async () => {
         await page.keyboard.press("2");
         await page.waitForFunction(() => new URL(location).searchParams.get("view") === "table");
         await page.waitForFunction(() => document.querySelector("tbody")?.innerText.includes("cart.encode"));
         ok((await page.locator("table caption").count()) === 1, "a table with a caption");
+    });
+    await t.check("a click selects a row, and the table stays", async () => {
+        await page.locator("tbody tr", {hasText: "cart.encode"}).first().click();
+        await page.locator("tbody tr.selected", {hasText: "cart.encode"}).waitFor();
+        equal([param(page, "view"), param(page, "sel")], ["table", "example.com/shop/cart.encode"]);
+        await page.locator("tbody tr.selected").click();
+        await page.waitForFunction(() => !document.querySelector("tbody tr.selected"));
     });
     await t.check("side by side", async () => {
         await page.locator("#main").focus();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pages over one question: a function, values of a label, findings, spans, alerts, and the card of a deploy. Answers that the
 // test's profiles do not give are made here, in the form that the API has.
-import {drawn, equal, ok, param, settled} from "../lib.mjs";
+import {drawn, equal, frameMenu, ok, param, settled} from "../lib.mjs";
 
 const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}');
 
@@ -93,6 +93,18 @@ export default async function (t) {
         equal([asked.get("against"), asked.get("min_duration"), asked.get("max_duration")], ["rest", `${Math.round(1e6 * 1.4 ** 14)}ns`, `${Math.round(1e6 * 1.4 ** 20)}ns`]);
         equal(Number(BigInt(asked.get("span_to")) - BigInt(asked.get("span_from"))), 17 * 60e9, "17 steps of a minute");
         ok((await page.locator(".toolbar .total").innerText()).includes("against all others of this name"), "what is shown is said");
+    });
+    await t.check("spans: the menu of a frame has what works here, and leads to the service", async () => {
+        for (const [entry, path] of [["Callers and callees", "explore"], ["Page of this function", "function"]]) {
+            const {name, item} = await frameMenu(page);
+            equal(await item(/stacks with this|Hide this frame/).allInnerTexts(), [], "entries without effect");
+            await item(entry).click();
+            await page.waitForFunction((p) => location.pathname.endsWith("/" + p), path);
+            equal([param(page, "query"), param(page, "fn")], ['cpu{service.name="checkout"}', name]);
+            await page.locator(".flame-box").first().waitFor();
+            await page.goBack();
+            await drawn(page);
+        }
     });
     await settled(page);
     await t.shot(page, "spans");

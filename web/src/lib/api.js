@@ -53,7 +53,7 @@ export const overFiles = signal(false);
 export const pprofParams = ["f", "i", "h", "s", "sf", "tf", "ti", "ts", "th", "si", "g", "prunefrom", "tagroot", "tagleaf", "noinlines", "showcolumns", "mean",
     "normalize", "dropneg", "divide_by", "trim", "compact_labels"];
 
-function carried() {
+export function carried() {
     const {params} = route.value;
     return Object.fromEntries(pprofParams.filter((k) => params[k]).map((k) => [k, params[k]]));
 }

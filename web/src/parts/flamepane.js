@@ -3,14 +3,14 @@
 // zooms to a part where the server folded small frames.
 import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
-import {apiUrl, get, useData} from "../lib/api.js";
+import {apiUrl, carried, get, overFiles, useData} from "../lib/api.js";
 import {linksFor} from "../lib/links.js";
 import {comparison} from "../lib/diff.js";
 import {isPlumbing, kindsOf, mineBy} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
 import {rangeOf} from "../lib/time.js";
-import {go, patch} from "../lib/url.js";
+import {go, patch, route} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
 import {useStatus} from "./shell.js";
@@ -77,13 +77,13 @@ export function shape(tree, params, own) {
     return t;
 }
 
-// tree; params (of the URL); cover; rootName; onFound; mode of a comparison (lib/diff.js)
-export function FlamePane({tree, params, cover, rootName, onFound, mode = "", label, side = false}) {
+// tree; params (of the URL); cover; rootName; onFound; mode of a comparison (lib/diff.js); filters: whether the page applies those of frames
+export function FlamePane({tree, params, cover, rootName, onFound, mode = "", label, side = false, filters = true}) {
     const status = useStatus().data;
     const own = status?.ownCode;
     const shown = useMemo(() => shape(tree, params, own), [tree, params.mine, params.rec, params.frames, own]);
     const service = valueOf(params.query, "service.name");
-    const actions = (node, t) => frameActions(node, t, params, status, service);
+    const actions = (node, t) => frameActions(node, t, params, status, service, filters);
     const price = status?.pricePerCoreHour ? {perCoreHour: status.pricePerCoreHour, currency: status.currency ?? "$"} : null;
     const diff = useMemo(() => mode && comparison({mode, unit: tree.unit, type: tree.type, cover, whole: [tree.total[0][0], tree.total[1][0]]}), [mode, tree, cover?.ns, cover?.base]);
     return html`<${Flame} tree=${shown} by=${params.color || (mode ? "diff" : "package")} order=${params.order || "value"} diff=${diff || undefined}
@@ -107,17 +107,24 @@ function outside(t, f, params, status, service) {
         find: !known && name ? async () => at(await heaviestLine(name, file, params))[i].href : null}));
 }
 
-export function frameActions(node, t, params, status, service) {
+// Opens a view of Explore: on this page if it has it, else on Explore with the selection of this page.
+function openView(params, change) {
+    if (["explore", "function"].includes(route.peek().path)) return patch({...change, zoom: ""});
+    const {query, from, to, focus, ignore, hide} = params;
+    return go("explore", {...(overFiles.value ? carried() : {}), query, from, to, focus, ignore, hide, ...change});
+}
+
+export function frameActions(node, t, params, status, service, filters = true) {
     const f = t.frame[node], name = t.frames.function(f), file = t.frames.fileOf(f);
     const pattern = name ? exactly(name) : null;
     const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: joinPath(t.path(node))})}];
     if (name) {
-        list.push({label: "Callers and callees", bar: true, run: () => patch({view: "sandwich", fn: name, zoom: ""})},
+        list.push({label: "Callers and callees", bar: true, run: () => openView(params, {view: "sandwich", fn: name})},
             {label: "Page of this function", bar: true, run: () => go("function", {fn: name, query: params.query, from: params.from, to: params.to})},
-            {label: "Source lines", bar: true, run: () => patch({view: "source", fn: name, file, zoom: ""})}, "-",
-            {label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
-            {label: "Exclude stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},
-            {label: "Hide this frame", run: () => patch({hide: also(params.hide, pattern), zoom: ""})},
+            {label: "Source lines", bar: true, run: () => openView(params, {view: "source", fn: name, file})}, "-",
+            ...(filters ? [{label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
+                {label: "Exclude stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},
+                {label: "Hide this frame", run: () => patch({hide: also(params.hide, pattern), zoom: ""})}] : []),
             {label: "Highlight", run: () => patch({search: pattern})});
     }
     const out = outside(t, f, params, status, service);

@@ -107,7 +107,7 @@ function Page({p}) {
             ${!files && html`<${Presets} p=${p} s=${s} />`}<span class="grow"></span>
             ${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
         ${view !== "table" && html`<div class="diff-head">${t ? html`<${Sum} t=${t} cover=${cover} mode=${mode} />` : html`<span class="total"></span>`}<span class="grow"></span>${view === "flame" && html`<${DiffLegend} />`}</div>`}
-        <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff />`
+        <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff select />`
         : html`<${Loaded} of=${tree} what="both selections" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Box} title="Neither side has profiles">
             <p>Choose another time range or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "now", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
             ${(d) => view === "sides" ? html`<${Sides} t=${d} p=${p} cover=${cover} onFound=${setFound} />` : html`<${OneSided} t=${d} /><${FlamePane} tree=${d} params=${p} cover=${cover} mode=${mode} onFound=${setFound} rootName="both" label="Difference flame graph" />`}<//>`}</div>`;

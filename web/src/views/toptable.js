@@ -63,20 +63,21 @@ function diffColumns(d, by, params) {
     ];
 }
 
-// With base_* in q: a table of differences. onSelect(row): instead of opening a row, for the table beside a flame graph.
-export function TopTable({p, q, range, narrow = false, diff = false}) {
+// With base_* in q: a table of differences. select: a click selects a function instead of showing its callers and callees, as in the
+// narrow table beside a flame graph.
+export function TopTable({p, q, range, narrow = false, diff = false, select = narrow}) {
     const by = granules.some(([g]) => g === p.rows) ? p.rows : "function";
     const data = useData(apiUrl("top", {...q, by, limit: LIMIT, sort: diff ? (p.mode === "share" ? "share" : "delta") : undefined}), {live: !!range?.live});
     const [, key, way] = /^(\w+?)([+-]?)$/.exec(p.sort ?? "") ?? [0, diff ? "dself" : "selfp", "-"];
     const sort = {key, up: way === "+"};
     const keep = useMemo(() => matcher(narrow ? "" : p.search), [p.search, narrow]);
     const rowKey = (r) => [r.name, r.file, r.line, r.kind].join("\0");
-    const open = (r) => patch(narrow ? {sel: p.sel === r.name ? "" : r.name} : {view: "sandwich", fn: r.name, zoom: ""});
+    const open = (r) => patch(select ? {sel: p.sel === r.name ? "" : r.name} : {view: "sandwich", fn: r.name, zoom: ""});
     return html`<div class="top-pane">
         ${!narrow && html`<${Choice} label="rows" value=${by} options=${granules} onPick=${(v) => patch({rows: v === "function" ? "" : v})} />`}
         <${Loaded} of=${data} what="the table" empty=${(d) => !d.rows.length} nothing=${html`<${Box} title="Nothing to list"><p>No samples match in this range.</p><//>`}>
         ${(d) => {
-            const rows = d.rows.filter(keep), picked = narrow && p.sel ? rows.find((r) => r.name === p.sel) : null;
+            const rows = d.rows.filter(keep), picked = select && p.sel ? rows.find((r) => r.name === p.sel) : null;
             const columns = Array.isArray(d.total) ? diffColumns(d, by, p) : oneColumns(d, by, narrow); // while the other kind loads, the old one stays
             return html`<${Table} caption=${`${by}s by weight`} columns=${columns} rows=${rows} sort=${sort} rowKey=${rowKey}
                 onSort=${(s) => patch({sort: s.key + (s.up ? "+" : "-")}, {replace: true})} selected=${picked ? rowKey(picked) : undefined}
