@@ -128,6 +128,12 @@ export default async function (t) {
             return Array.from({length: tree.n - 1}, (_, i) => tree.name(i + 1));
         });
         ok(names.length && names.every((n) => n.includes("example.com")), names.join());
+        await page.goto(checkout + "&mine=1&view=graph");
+        await page.locator(".graph-svg .box").first().waitFor();
+        const boxes = await page.locator(".graph-svg .box > title").allTextContents();
+        equal(boxes.map((b) => b.split("\n")[0]).sort(), [...new Set(names)].sort(), "the call graph has the same functions");
+        await page.goto(checkout + "&mine=1");
+        await drawn(page);
     });
     await t.check("colours as the switch says, and they stay", async () => {
         await page.getByRole("button", {name: /^colours/}).click();

@@ -100,6 +100,24 @@ export default async function (t) {
         ok((await shown()).includes("late"), (await shown()).join());
         await page.context().close();
     });
+    await t.check("the call graph keeps its place when it is refreshed", async () => {
+        const {send, query} = await service(t, "graph-" + Date.now());
+        await send("main;work;deep 70\nmain;idle 30\n");
+        const page = await still(t, `explore?view=graph&from=now-15m&query=${query}`);
+        await page.locator(".graph-svg .box").first().waitFor();
+        const place = () => page.locator(".graph-svg").getAttribute("viewBox"), fitted = await place();
+        await page.locator(".graph-svg").hover();
+        await page.mouse.wheel(0, -200);
+        await page.waitForFunction((v) => document.querySelector(".graph-svg").getAttribute("viewBox") !== v, fitted);
+        const zoomed = await place();
+        await send("main;late 300\n");
+        await advance(page, 30e3);
+        ok((await page.locator(".graph-svg").textContent()).includes("late"), "it was not refreshed");
+        equal(await place(), zoomed, "the part that is seen");
+        await page.getByRole("button", {name: "120"}).click();
+        await page.waitForFunction((v) => document.querySelector(".graph-svg").getAttribute("viewBox") !== v, zoomed);
+        await page.context().close();
+    });
     await t.check("answers that are errors: the page says since when it was not updated, and keeps the picture", async () => {
         const page = await still(t, "explore", {expected: [/503/]});
         await drawn(page);

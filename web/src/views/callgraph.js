@@ -10,6 +10,7 @@ import {amount, percent} from "../lib/units.js";
 import {patch} from "../lib/url.js";
 import {shape} from "../parts/flamepane.js";
 import {Choice} from "../parts/menu.js";
+import {useStatus} from "../parts/shell.js";
 
 // Weights per function and per call; a function that is twice on a path counts once.
 export function graphOf(tree, limit) {
@@ -100,8 +101,10 @@ function heat(share, theme) {
     return theme === "dark" ? oklch(0.27 + 0.2 * k, 0.006 + 0.11 * k, 50) : oklch(0.97 - 0.19 * k, 0.004 + 0.115 * k, 60);
 }
 
-export function CallGraph({tree: whole, params}) {
-    const tree = useMemo(() => shape(whole, params), [whole, params.mine, params.rec, params.frames]);
+// of: names the selection; the picture keeps its place while the same one is refreshed.
+export function CallGraph({tree: whole, params, of}) {
+    const own = useStatus().data?.ownCode;
+    const tree = useMemo(() => shape(whole, params, own), [whole, params.mine, params.rec, params.frames, own]);
     const limit = Number(params.boxes) || 60;
     const theme = themeOf();
     const svg = useRef();
@@ -110,7 +113,7 @@ export function CallGraph({tree: whole, params}) {
         return {graph, g: place(graph, tree)};
     }, [tree, limit]);
     const paint = useMemo(() => (params.color ? painter(tree, params.color, theme) : null), [tree, params.color, theme]);
-    usePanZoom(svg, made.g.graph());
+    usePanZoom(svg, made.g.graph(), [of, limit, params.mine, params.rec, params.frames].join());
     const {graph, g} = made;
     const line = (points) => "M" + points.map((p) => `${p.x.toFixed(1)},${p.y.toFixed(1)}`).join(" L");
     return html`<div class="graph"><div class="graph-bar"><${Choice} label="boxes" value=${String(limit)} options=${[["30", "30"], ["60", "60"], ["120", "120"]]} onPick=${(v) => patch({boxes: v === "60" ? "" : v})} />
@@ -135,22 +138,26 @@ function GraphBox({n, at, tree, whole, fill}) {
     const x = at.x - at.width / 2, y = at.y - at.height / 2;
     return html`<a class="box" href="#" role="button"
         onClick=${(e) => (e.preventDefault(), e.currentTarget.closest("svg").dataset.moved !== "1" && pick())} transform=${`translate(${x.toFixed(1)},${y.toFixed(1)})`}>
-        <title>${n.name}\nself ${amount(n.self, tree.unit, tree.type)}, total ${amount(n.total, tree.unit, tree.type)}</title>
+        <title>${`${n.name}\nself ${amount(n.self, tree.unit, tree.type)}, total ${amount(n.total, tree.unit, tree.type)}`}</title>
         <rect width=${at.width.toFixed(1)} height=${at.height.toFixed(1)} rx="3" fill=${fill} />
         ${n.lines.map((l, i) => html`<text x=${(at.width / 2).toFixed(1)} y=${(6 + (i + 1) * n.size * 1.25).toFixed(1)} font-size=${n.size.toFixed(1)} text-anchor="middle">${l}</text>`)}
         <text class="box-num" x=${(at.width / 2).toFixed(1)} y=${(6 + (n.lines.length + 1) * n.size * 1.25).toFixed(1)} font-size=${(n.size * 0.86).toFixed(1)} text-anchor="middle">${percent(n.self / whole)} of ${percent(n.total / whole)}</text></a>`;
 }
 
-function usePanZoom(ref, size) {
+// The part of a graph that is seen. The whole fits into the picture, as long as letters can be read; otherwise its top, where it begins.
+function fitted(svg, size) {
+    const width = Math.max(size.width, 200), height = Math.max(size.height, 200), r = svg.getBoundingClientRect();
+    const scale = Math.max(Math.min(r.width / width, r.height / height, 1.8), 0.4);
+    const w = r.width / scale, h = r.height / scale;
+    return {x: (width - w) / 2, y: h > height ? (height - h) / 2 : 0, w, h};
+}
+
+// of: another graph is fitted anew.
+function usePanZoom(ref, size, of) {
     useEffect(() => {
         const svg = ref.current;
-        let v = {x: 0, y: 0, w: Math.max(size.width, 200), h: Math.max(size.height, 200)};
+        let v = fitted(svg, size);
         const set = () => svg.setAttribute("viewBox", `${v.x} ${v.y} ${v.w} ${v.h}`);
-        // The whole graph fits into the picture, as long as letters can be read; otherwise its top, where it begins.
-        const r = svg.getBoundingClientRect();
-        const scale = Math.max(Math.min(r.width / v.w, r.height / v.h, 1.8), 0.4);
-        const w = r.width / scale, h = r.height / scale;
-        v = {x: (v.w - w) / 2, y: h > v.h ? (v.h - h) / 2 : 0, w, h};
         set();
         const wheel = (e) => {
             e.preventDefault();
@@ -195,5 +202,5 @@ function usePanZoom(ref, size) {
             removeEventListener("pointerup", up);
             svg.removeEventListener("keydown", keys);
         };
-    }, [size]);
+    }, [of]);
 }
