@@ -80,6 +80,16 @@ export default async function (t) {
         ok(head.includes('cpu{service.name="checkout"}') && /\d\d:\d\d/.test(head) && /width|colour/.test(head), head.slice(0, 400));
         ok((await other.locator(`a[href*="/explore?"]`).count()) > 0, "no link back");
     });
+    await t.check("a week on the chart has dates at midnight", async () => {
+        await page.setViewportSize({width: 1280, height: 900});
+        await page.goto(`${t.url}/explore?${checkout}&from=now-7d`);
+        await drawn(page);
+        const texts = await page.evaluate(() => window.wickTexts), midnight = new Date();
+        midnight.setHours(0, 0, 0, 0);
+        const days = [0, 1, 2, 3, 4, 5].map((k) => new Date(midnight.getFullYear(), midnight.getMonth(), midnight.getDate() - k)).map((d) => [d.getMonth() + 1, d.getDate()].map((n) => String(n).padStart(2, "0")).join("-"));
+        equal(days.filter((d) => !texts.includes(d)), [], `days that are not in ${texts.filter((s) => /^\d\d[:-]\d\d$/.test(s)).join()}`);
+        ok(texts.includes("08:00") && !texts.includes("00:00"), "times between the days");
+    });
     await t.check("a function's page says in which version it was seen first", async () => {
         await page.goto(`${t.url}/function?fn=example.com%2Fshop%2Fcart.encode&${checkout}&from=now-2h`);
         await page.getByText(/first seen in 1\.4\.0/).waitFor();

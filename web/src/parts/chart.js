@@ -44,6 +44,12 @@ function lonely(u, i) {
     return found.length ? found : false;
 }
 
+// The date at midnight, else the time. incr: seconds between ticks.
+function tickText(ms, incr) {
+    const [date, time] = clock(ms, {date: "always"}).split(" ");
+    return incr >= 86400 || time === "00:00:00" ? date.slice(5) : incr < 60 ? time : time.slice(0, 5);
+}
+
 function options({data, names, theme, width, height, onBrush, onPick, marks, colorAt}) {
     const {grid, text} = ink[theme];
     const line = {stroke: text, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 4}, font: "11px system-ui, sans-serif"};
@@ -52,7 +58,7 @@ function options({data, names, theme, width, height, onBrush, onPick, marks, col
         cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 6}, y: false},
         scales: {x: {time: true}, y: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1]}},
         axes: [
-            {...line, size: 22, values: (u, ticks, i, space, incr) => ticks.map((t) => incr >= 86400 ? clock(t * 1000, {date: "always"}).slice(5, 10) : clock(t * 1000, {seconds: incr < 60, date: "never"}))},
+            {...line, size: 22, values: (u, ticks, i, space, incr) => ticks.map((t) => tickText(t * 1000, incr))},
             {...line, size: 58, gap: 4, values: (u, ticks) => ticks.map((t) => axis(t, data.unit, data.type))},
         ],
         series: [{}, ...names.map((name, i) => ({label: name, stroke: seriesColor(colorAt?.(i) ?? i, theme), width: 1.5, points: {show: lonely},
