@@ -51,6 +51,21 @@ export default async function (t) {
         await pick(/^time range/, "last 6 hours");
         ok(/^now-/.test(param(page, "from")), page.url());
     });
+    await t.check("dragging over less than a second of the chart shows that second", async () => {
+        const from = Math.floor(t.sent / 1000) - 245, before = new URL(page.url());
+        await page.goto(`${t.url}/explore?query=${encodeURIComponent('cpu{service.name="checkout"}')}&from=${from}&to=${from + 30}`);
+        await drawn(page);
+        const box = await page.locator(".series .u-over").boundingBox(), x = (s) => box.x + (box.width * s) / 30, y = box.y + box.height / 2;
+        await page.mouse.move(x(5.1), y);
+        await page.mouse.down();
+        await page.mouse.move(x(5.4), y, {steps: 3});
+        await page.mouse.up();
+        await page.waitForFunction((s) => new URL(location).searchParams.get("from") !== s, String(from));
+        equal([param(page, "from"), param(page, "to")], [String(from + 5), String(from + 6)]);
+        await drawn(page);
+        await page.goto(before.href);
+        await drawn(page);
+    });
     await t.check("every view by its key and by its button", async () => {
         for (const [key, view] of [["2", "table"], ["3", "both"], ["4", "graph"], ["5", "sandwich"], ["6", "source"], ["7", "profiles"], ["1", null]]) {
             await page.locator("#main").focus();

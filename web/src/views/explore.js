@@ -137,7 +137,7 @@ function Series({p, q, range, notes}) {
 function OverTime({p, q, range, notes, pick: tabs}) {
     const series = useSeries(p, q, range), group = groupOf(p, q);
     const deploys = useDeploys(q, range), marks = [...deploys, ...notes.map((n) => ({at: Number(n.time) / 1e6, label: n.text, note: true}))];
-    const brush = (a, b) => patch({from: seconds(a), to: seconds(b), zoom: "", profile: "", win: ""});
+    const brush = (a, b) => patch({from: seconds(Math.floor(a / 1000) * 1000), to: seconds(Math.ceil(b / 1000) * 1000), zoom: "", profile: "", win: ""}); // at least a second
     const pick = (ms) => {
         const step = Number(series.data.step) / 1e6, start = Number(series.data.from) / 1e6 + Math.floor((ms - Number(series.data.from) / 1e6) / step) * step;
         patch({from: seconds(start), to: seconds(start + Math.max(step, 1000)), view: "profiles", zoom: ""});
