@@ -118,6 +118,24 @@ export default async function (t) {
         await page.waitForFunction((v) => document.querySelector(".graph-svg").getAttribute("viewBox") !== v, zoomed);
         await page.context().close();
     });
+    await t.check("a deploy is marked without a reload", async () => {
+        const {send, query} = await service(t, "deployed-" + Date.now());
+        for (const ago of [400, 300, 200]) await send("main;work 100\n", ago, "1.0.0");
+        const page = await still(t, `explore?from=now-15m&query=${query}`);
+        await page.evaluate(() => {
+            window.wickTexts = [];
+            const draw = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...at) {
+                window.wickTexts.push(text);
+                return draw.call(this, text, ...at);
+            };
+        });
+        await send("main;work 100\n", 12, "2.0.0");
+        await advance(page, 30e3);
+        const texts = await page.evaluate(() => window.wickTexts);
+        ok(texts.includes("2.0.0"), texts.join());
+        await page.context().close();
+    });
     await t.check("answers that are errors: the page says since when it was not updated, and keeps the picture", async () => {
         const page = await still(t, "explore", {expected: [/503/]});
         await drawn(page);

@@ -160,7 +160,7 @@ function OverTime({p, q, range, notes, pick: tabs}) {
 // Deploys of the selected service in the range, each at its first sample.
 function useDeploys(q, range) {
     const service = valueOf(q.query, "service.name");
-    const data = useData(service ? apiUrl("deploys", {query: q.query, from: range.from, to: range.to}) : null).data;
+    const data = useData(service ? apiUrl("deploys", {query: q.query, from: range.from, to: range.to}) : null, {live: range.live}).data;
     return useMemo(() => (data?.deploys ?? []).filter((d, _, all) => d.deployed && isDeploy(d, all)).slice(-6).map((d) => ({at: Number(d.since) / 1e6, label: shortVersion(d.version)})), [data]);
 }
 
