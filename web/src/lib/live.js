@@ -12,7 +12,7 @@ const LOST = 60e3; // an answer that takes longer is not waited for
 
 export const paused = signal(false);
 // What is kept fresh: {ask, at, tried, busy, failed, bytes}; ask() resolves to the bytes that were transferred. at: when the data on the
-// page were requested; tried: when they were last requested, even in vain.
+// page were requested; tried: when they were last requested, with or without success.
 const entries = new Set();
 const spent = []; // [time, bytes] of the last minute
 let probe = null; // asks for a sign of life
