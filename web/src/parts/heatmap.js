@@ -13,10 +13,10 @@ export function HeatMap({data, selected, onSelect, label}) {
     const slots = data.counts.length, rows = data.bounds.length - 1;
     const shown = drag ?? selected;
     useEffect(() => {
-        const draw = () => paint(el.current, data, shown, theme);
+        const canvas = el.current, draw = () => canvas.isConnected && paint(canvas, data, shown, theme);
         draw();
         const watch = new ResizeObserver(draw);
-        watch.observe(el.current);
+        watch.observe(canvas);
         return () => watch.disconnect();
     }, [data, theme, JSON.stringify(shown)]);
     const cell = (e) => {

@@ -21,10 +21,10 @@ export function TimeMap({data, cells, type, unit, onSelect}) {
     const el = useRef(), [drag, setDrag] = useState(null), [tip, setTip] = useState(""), start = useRef(null), theme = themeOf();
     const from = BigInt(data.from), step = BigInt(data.step), row = Number(data.step) / data.rows;
     useEffect(() => {
-        const draw = () => paint(el.current, data, drag ? [...(cells.length === 1 ? cells : []), drag] : cells, theme);
+        const canvas = el.current, draw = () => canvas.isConnected && paint(canvas, data, drag ? [...(cells.length === 1 ? cells : []), drag] : cells, theme);
         draw();
         const watch = new ResizeObserver(draw);
-        watch.observe(el.current);
+        watch.observe(canvas);
         return () => watch.disconnect();
     }, [data, theme, String(cells), String(drag)]);
     const at = (e) => {
