@@ -23,7 +23,7 @@ static int collect(void *ctx, struct batch *b)
 static uint8_t filter_location(struct batch *b, uint32_t location, const struct frame_filter *f)
 {
     struct location *l = &b->dict.locations[location];
-    struct line *lines = b->dict.lines + l->lines.off;
+    struct line *lines = l->lines.n ? b->dict.lines + l->lines.off : NULL; /* the tables may be NULL */
     uint32_t n = MAX(l->lines.n, 1u), left = 0;
     uint8_t bits = 0;
 
@@ -37,7 +37,7 @@ static uint8_t filter_location(struct batch *b, uint32_t location, const struct 
             bits |= FRAME_IGNORE;
         if (f->hide && frame_matches(&frame, f->hide))
             continue;
-        if (l->lines.n)
+        if (lines)
             lines[left] = lines[i];
         left++;
     }
@@ -51,7 +51,7 @@ static uint8_t filter_location(struct batch *b, uint32_t location, const struct 
 static uint8_t filter_stack(struct batch *b, uint32_t stack, const uint8_t *locations)
 {
     struct run *s = &b->dict.stacks[stack];
-    uint32_t *v = b->dict.indices + s->off, left = 0;
+    uint32_t *v = s->n ? b->dict.indices + s->off : NULL, left = 0;
     uint8_t bits = 0;
 
     for (uint32_t i = 0; i < s->n; i++) {
@@ -65,7 +65,7 @@ static uint8_t filter_stack(struct batch *b, uint32_t stack, const uint8_t *loca
 
 static void filter_profile(struct batch *b, struct profile *p, const struct frame_filter *f, const uint8_t *stacks)
 {
-    struct sample *v = b->samples + p->samples.off;
+    struct sample *v = p->samples.n ? b->samples + p->samples.off : NULL;
     uint32_t left = 0;
 
     for (uint32_t i = 0; i < p->samples.n; i++) {
