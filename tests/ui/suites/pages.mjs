@@ -34,9 +34,9 @@ export default async function (t) {
     await answers(page);
     await t.check("home: the card says what the deploy changed, where, and what it saves; alerts that fire are above", async () => {
         await page.goto(t.url + "/home");
-        const card = page.locator(".regression").first();
-        await card.getByText("since").first().waitFor();
-        await page.waitForFunction(() => document.querySelectorAll(".regression canvas").length === 2 && /slice\.go:30/.test(document.querySelector(".regression").innerText));
+        const card = page.locator(".regression", {hasText: "checkout 1.5.0"});
+        await card.getByText("slice.go:30").waitFor();
+        equal(await card.locator("canvas").count(), 2, "flame graphs");
         const text = (await card.innerText()).replace(/\s+/g, " ");
         ok(/checkout 1\.5\.0 uses 25 % less CPU since (\d{4}-\d\d-\d\d )?\d\d:\d\d/.test(text) && /0\.24 cores → 0\.18 cores \(−25 % ± [\d.]+ %\)/.test(text) && /of it is sort\.Slice, slice\.go:30/.test(text) && /\$\d+\/year less/.test(text), text);
         ok((await page.locator(".firing").innerText()).includes("cart.encode of checkout takes 39 %"), "alerts");
