@@ -178,8 +178,8 @@ export const narrowFrame = (page, nth = 0) =>
     }, nth);
 
 // The menu of the frame that narrowFrame() gives, opened by a right click, and the name of its function.
-export async function frameMenu(page) {
-    const f = await narrowFrame(page), box = await page.locator(".flame-box").boundingBox();
+export async function frameMenu(page, nth = 0) {
+    const f = await narrowFrame(page, nth), box = await page.locator(".flame-box").nth(nth).boundingBox();
     await page.mouse.click(box.x + f.x, box.y + f.y + 6, {button: "right"});
     await page.getByRole("menu").waitFor();
     return {name: f.name.split("\t")[0], item: (text) => page.getByRole("menu").locator("[role^=menuitem]", {hasText: text})};

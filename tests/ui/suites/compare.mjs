@@ -52,6 +52,14 @@ export default async function (t) {
     for (const nth of [0, 1])
         await t.check(`a click zooms side ${nth + 1} of two, Back brings it back`, () =>
             zoomIsSeen(page, (f) => page.mouse.click(f.left, f.top), () => page.goBack(), nth));
+    await t.check("the menu of the side “before” is about that side", async () => {
+        const {item} = await frameMenu(page), side = ["base_query", "base_from", "base_to"].map((k) => param(page, k));
+        await item("Callers and callees").click();
+        await page.waitForFunction(() => location.pathname.endsWith("/explore"));
+        equal(["query", "from", "to"].map((k) => param(page, k)), side, "the selection");
+        await page.goBack();
+        await drawn(page);
+    });
     await t.check("the sides can be swapped", async () => {
         const before = [param(page, "query"), param(page, "base_query")];
         await page.getByRole("button", {name: "Compare with"}).click();

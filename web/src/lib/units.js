@@ -17,7 +17,7 @@ function three(v, digits = 3) {
     const a = Math.abs(v);
     if (digits >= 3) return fixed(v, a >= 99.95 ? 0 : a >= 9.995 ? 1 : a >= 0.01 || a === 0 ? 2 : 3);
     if (a === 0) return "0";
-    const whole = Math.floor(Math.log10(a)) + 1, unit = 10 ** (whole - digits);
+    const whole = Math.floor(Math.log10(Number(a.toPrecision(digits)))) + 1, unit = 10 ** (whole - digits);
     return fixed(Math.round(v / unit) * unit, Math.max(0, digits - whole));
 }
 

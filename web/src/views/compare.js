@@ -131,7 +131,7 @@ function Sum({t, cover, mode}) {
 function Sides({t, p, cover, onFound}) {
     const a = useMemo(() => columnOf(t, 0), [t]), b = useMemo(() => (t.columns > 1 ? columnOf(t, 1) : t), [t]);
     const params = p.color === "diff" ? {...p, color: ""} : p;
-    const of = (ns) => cover && {...cover, ns};
-    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${params} cover=${of(cover?.base)} rootName="before" label="Before" side /></section>
+    const of = (ns) => cover && {...cover, ns}, before = {...params, query: p.base_query || p.query, from: p.base_from, to: p.base_to};
+    return html`<div class="half-half"><section aria-label="before"><h2>before <span class="muted num">${amount(a.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${a} params=${before} cover=${of(cover?.base)} rootName="before" label="Before" side /></section>
         <section aria-label="now"><h2>now <span class="muted num">${amount(b.total[0][0], t.unit, t.type)}</span></h2><${FlamePane} tree=${b} params=${params} cover=${of(cover?.ns)} onFound=${onFound} rootName="now" label="Now" side /></section></div>`;
 }
