@@ -83,7 +83,7 @@ static struct str native_package(const struct frame *f)
 {
     struct str binary = base_name(f->mapping.n ? f->mapping : f->home);
 
-    return binary.n ? binary : f->file.n ? folder(f->file) : (struct str){0};
+    return binary.n ? binary : frame_file(f).n ? folder(frame_file(f)) : (struct str){0};
 }
 
 struct str frame_package(const struct frame *f)
@@ -104,7 +104,7 @@ struct str frame_package(const struct frame *f)
     case FRAME_PHP:
     case FRAME_RUBY:
     case FRAME_PERL:
-        return folder(f->file);
+        return folder(frame_file(f));
     case FRAME_KERNEL:
         return STR("[kernel]");
     default:
@@ -112,11 +112,11 @@ struct str frame_package(const struct frame *f)
     }
     if (colons > 0 && (str_find_char(name, '<') < 0 || colons < str_find_char(name, '<')))
         return first_namespace(name, (size_t) colons);
-    if (str_ends(f->file, STR(".go")) || str_find_char(without_parameters(name), '/') > 0)
+    if (str_ends(frame_file(f), STR(".go")) || str_find_char(without_parameters(name), '/') > 0)
         return go_package(name);
-    if (str_ends(f->file, STR(".java")))
+    if (str_ends(frame_file(f), STR(".java")))
         return dotted_package(name);
-    if (str_find_char(without_parameters(name), '.') > 0 && !f->mapping.n && !f->file.n)
+    if (str_find_char(without_parameters(name), '.') > 0 && !f->mapping.n && !frame_file(f).n)
         return go_package(name);
     return native_package(f);
 }

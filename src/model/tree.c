@@ -128,6 +128,34 @@ static bool copy_str(struct arena *a, struct str s, struct str *ret)
     return !s.n || ret->p;
 }
 
+void frame_add_file(struct frame *f, const struct frame *other)
+{
+    bool differ = f->in_file.n && other->in_file.n && !str_eq(f->in_file, other->in_file);
+
+    if (f->in_files)
+        return;
+    if (other->in_files || differ) {
+        f->in_files = true;
+        f->in_file = (struct str){0};
+        f->in_line = 0;
+    } else if (other->in_file.n) {
+        f->in_file = f->in_file.n ? f->in_file : other->in_file;
+        f->in_line = MAX(f->in_line, other->in_line);
+    }
+}
+
+/* Adds the hints of an equal frame. They stay empty when memory runs out. */
+static void add_hints(struct tree *t, struct frame *to, const struct frame *f)
+{
+    bool has_file = to->in_file.n > 0;
+
+    if (unlikely(f->unlined.n && !to->unlined.n))
+        to->unlined = arena_str(&t->arena, f->unlined);
+    frame_add_file(to, f);
+    if (to->in_file.n && !has_file)
+        to->in_file = arena_str(&t->arena, f->in_file);
+}
+
 uint32_t tree_frame(struct tree *t, const struct frame *f)
 {
     uint64_t h = frame_hash(f);
@@ -135,8 +163,7 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
 
     for (struct map_pos p = map_find(&t->frame_map, h); p.index != MAP_NONE; p = map_next(&t->frame_map, p))
         if (frame_eq(&t->frames[p.index], f)) {
-            if (unlikely(f->unlined.n && !t->frames[p.index].unlined.n))
-                t->frames[p.index].unlined = arena_str(&t->arena, f->unlined); /* stays empty when memory runs out */
+            add_hints(t, &t->frames[p.index], f);
             return p.index;
         }
     if (array_reserve(t->frames, t->cap_frames, (size_t) t->n_frames + 1, FRAMES_MAX) < 0)
@@ -146,7 +173,7 @@ uint32_t tree_frame(struct tree *t, const struct frame *f)
     if (!copy_str(&t->arena, f->function, &n->function) || !copy_str(&t->arena, f->system_name, &n->system_name) ||
         !copy_str(&t->arena, f->file, &n->file) || !copy_str(&t->arena, f->mapping, &n->mapping) ||
         !copy_str(&t->arena, f->build_id, &n->build_id) || !copy_str(&t->arena, f->home, &n->home) ||
-        !copy_str(&t->arena, f->unlined, &n->unlined))
+        !copy_str(&t->arena, f->unlined, &n->unlined) || !copy_str(&t->arena, f->in_file, &n->in_file))
         return TREE_NONE;
     if (map_insert(&t->frame_map, h, t->n_frames) < 0)
         return TREE_NONE;

@@ -66,11 +66,31 @@ struct frame {
     struct str build_id; /* hex, or empty */
     struct str home;     /* of a named frame: a binary that contains it, the first seen; a hint, not compared */
     struct str unlined;  /* of a named frame: build ID of a binary with it whose lines are unknown; not compared */
+    struct str in_file;  /* where file does not distinguish frames: the only file that is known; a hint, not compared */
     uint64_t address;    /* ELF address, 0 when the granularity or kind has none */
     int64_t line, start_line;
-    uint8_t kind; /* enum frame_kind */
+    int64_t in_line; /* where the function starts in in_file */
+    uint8_t kind;    /* enum frame_kind */
     bool inlined;
+    bool in_files; /* several files are known: in_file is empty */
 };
+
+/* Names of functions are short in these languages, as Python's __init__: their file is a part of what they are. A compiled
+ * function is its name, whatever is known about its file: lines arrive later, for some addresses before others, and a file has
+ * another path in every folder that it was built in. */
+static inline bool frame_is_of_script(const struct frame *f)
+{
+    return f->kind == FRAME_CPYTHON || f->kind == FRAME_V8JS || f->kind == FRAME_PHP || f->kind == FRAME_RUBY ||
+           f->kind == FRAME_PERL || f->kind == FRAME_LUAJIT;
+}
+
+static inline struct str frame_file(const struct frame *f)
+{
+    return f->file.n ? f->file : f->in_file;
+}
+
+/* Adds what another frame knows about the file of the same function. Its string is not copied. */
+void frame_add_file(struct frame *f, const struct frame *other);
 
 /* The package of a function: net/http of net/http.(*conn).serve, com.shop of com.shop.Cart.add, std of std::sort, the
  * folder of a Python file, the library of a native function; empty when unknown. A slice of the frame's strings. */

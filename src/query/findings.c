@@ -163,7 +163,7 @@ static int report(struct finding_look *x, struct findings *f)
 /* "json.encoder.JSONEncoder.encode", for a function of Python's library or of an installed package; else empty. */
 static struct str python_name(const struct frame *f, char *ret, size_t size)
 {
-    struct str path = f->file;
+    struct str path = frame_file(f);
     ptrdiff_t at = str_find(path, STR("/python3."));
     int n;
 

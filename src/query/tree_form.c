@@ -26,7 +26,7 @@ static void put_frame(struct buf *out, const struct frame *f)
     buf_putc(out, '{');
     put_text(out, &first, "function", f->function);
     put_text(out, &first, "systemName", f->system_name);
-    put_text(out, &first, "file", f->file);
+    put_text(out, &first, "file", frame_file(f));
     if (f->line) {
         json_put_key_i64(out, &first, "line", f->line);
     }
@@ -177,11 +177,6 @@ static struct str frame_function(const struct frame *f)
     return f->function;
 }
 
-static struct str frame_file(const struct frame *f)
-{
-    return f->file;
-}
-
 static struct str frame_binary(const struct frame *f)
 {
     return f->mapping.n ? f->mapping : f->home;
@@ -190,7 +185,7 @@ static struct str frame_binary(const struct frame *f)
 /* The line to look at: the frame's line, or the line where the function starts. */
 static uint32_t frame_line(const struct frame *f)
 {
-    int64_t line = f->line ? f->line : f->start_line;
+    int64_t line = f->line ? f->line : f->start_line ? f->start_line : f->in_line;
 
     return (uint32_t) MIN(MAX(line, 0), (int64_t) UINT32_MAX);
 }

@@ -17,9 +17,12 @@ void frame_reduce(struct frame *f, enum granularity by)
     case BY_FUNCTION:
     case BY_FILEFUNCTION:
         g.function = f->function;
-        if (by == BY_FILEFUNCTION) {
+        if (by == BY_FILEFUNCTION && (frame_is_of_script(f) || !f->function.n)) {
             g.file = f->file;
             g.start_line = f->start_line;
+        } else if (by == BY_FILEFUNCTION) {
+            g.in_file = f->file;
+            g.in_line = f->start_line;
         }
         break;
     case BY_FILE:
@@ -70,7 +73,7 @@ void frame_of_location(const struct batch *b, uint32_t location, uint32_t line, 
 
 bool frame_matches(const struct frame *f, const struct regex *re)
 {
-    return regex_search(re, f->function) || (f->file.n && regex_search(re, f->file)) ||
+    return regex_search(re, f->function) || (frame_file(f).n && regex_search(re, frame_file(f))) ||
            (!f->function.n && f->mapping.n && regex_search(re, f->mapping));
 }
 
@@ -184,7 +187,7 @@ static bool is_step(const struct frame *f, struct str step)
     struct str name = str_cut(&step, '\t');
     struct str own = f->function.n ? f->function : f->mapping.n ? f->mapping : STR("[unknown]");
 
-    return str_eq(own, name) && (!step.n || str_eq(f->file, step));
+    return str_eq(own, name) && (!step.n || str_eq(frame_file(f), step));
 }
 
 uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q)

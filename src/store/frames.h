@@ -4,7 +4,7 @@
  * finished tree.
  *
  *   BY_FUNCTION      function, kind            a frame without a name is represented by its binary
- *   BY_FILEFUNCTION  + file, start line
+ *   BY_FILEFUNCTION  + file, start line of functions of scripts; of compiled ones as a hint (frame_is_of_script())
  *   BY_FILE          file, kind
  *   BY_LINE          function, file, line, kind
  *   BY_ADDRESS       everything

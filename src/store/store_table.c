@@ -52,19 +52,7 @@ static struct str name_of(struct store_table *t, struct str name, const struct f
 
 static enum table_scope scope_of(const struct frame *f)
 {
-    switch (f->kind) {
-    case FRAME_CPYTHON:
-    case FRAME_V8JS:
-    case FRAME_PHP:
-    case FRAME_RUBY:
-    case FRAME_PERL:
-    case FRAME_LUAJIT:
-        return SCOPE_FILE;
-    case FRAME_KERNEL:
-        return SCOPE_KERNEL;
-    default:
-        return SCOPE_USER;
-    }
+    return frame_is_of_script(f) ? SCOPE_FILE : f->kind == FRAME_KERNEL ? SCOPE_KERNEL : SCOPE_USER;
 }
 
 /* False: the frame is in no row. */
@@ -75,7 +63,8 @@ static bool key_of(struct store_table *t, const struct frame *f, struct table_ke
     case ROWS_FUNCTION:
     case ROWS_LINE:
         ret->name = name_of(t, f->function, f, true);
-        ret->file = f->file;
+        ret->file = frame_file(f);
+        ret->several_files = f->in_files;
         ret->line = t->q.rows == ROWS_LINE ? f->line : 0;
         ret->scope = t->q.rows == ROWS_LINE ? SCOPE_FILE : scope_of(f);
         break;
@@ -107,13 +96,14 @@ static bool is_row(const struct table_key *row, const struct table_key *k)
 }
 
 /* Another frame of a row: its file is that of the row only while no other is known. */
-static int note_file(struct store_table *t, struct table_key *row, struct str file)
+static int note_file(struct store_table *t, struct table_key *row, const struct table_key *k)
 {
-    if (!file.n || row->several_files || str_eq(row->file, file))
-        return 0;
-    row->several_files = row->file.n > 0;
-    row->file = row->several_files ? (struct str){0} : arena_str(&t->arena, file);
-    return row->file.p || row->several_files ? 0 : -ENOMEM;
+    row->several_files |= k->several_files || (row->file.n && k->file.n && !str_eq(row->file, k->file));
+    if (row->several_files)
+        row->file = (struct str){0};
+    else if (k->file.n && !row->file.n)
+        row->file = arena_str(&t->arena, k->file);
+    return row->file.n || row->several_files || !k->file.n ? 0 : -ENOMEM;
 }
 
 /* Returns the row of the key: if it is new, n_rows. */
@@ -124,7 +114,7 @@ static uint32_t intern_key(struct store_table *t, const struct table_key *k)
 
     for (struct map_pos p = map_find(&t->key_map, h); p.index != MAP_NONE; p = map_next(&t->key_map, p))
         if (is_row(&t->keys[p.index], k))
-            return note_file(t, &t->keys[p.index], k->file) < 0 ? TABLE_NO_MEMORY : p.index;
+            return note_file(t, &t->keys[p.index], k) < 0 ? TABLE_NO_MEMORY : p.index;
     if (t->q.max_rows && t->n_rows == t->q.max_rows)
         return TABLE_NO_ROW;
     if (array_reserve(t->keys, t->cap_keys, (size_t) t->n_rows + 1, TABLE_NO_MEMORY) < 0 ||

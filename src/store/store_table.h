@@ -33,12 +33,8 @@ struct table_row {
     uint8_t kind;              /* enum frame_kind: the highest of its frames; unknown for binaries and packages */
 };
 
-/*
- * A compiled function is its name, whatever is known about its file: lines may arrive later, for some addresses before
- * others, and the file of one function has another path in every folder that it was built in. In tables by function, the
- * file distinguishes only those of languages whose names are short (Python's __init__), and the kernel's functions are
- * distinct from those of user space.
- */
+/* In tables by function, the file distinguishes only functions of scripts (frame_is_of_script()); the kernel's functions are
+ * distinct from those of user space. */
 struct table_key {
     struct str name, file;
     int64_t line;

@@ -142,6 +142,12 @@ def test_sources_and_findings(tmp_path):
         r = ui_data.Request("rare", "1.1")
         r.profile("cpu", "nanoseconds", now - 590 * 10**9, [(("main", ("tick", "/src/tick.c", 7)), 10**7)])
         assert s.send(r.done())[0] == 200
+        for version, first, last in (("1.0", 55, 30), ("1.1", 29, 2)):  # built in two folders, with other lines; the first ones came without
+            at, r = 10 if version == "1.0" else 20, ui_data.Request("moved", version)
+            for i in range(first, last - 1, -1):
+                work = ("work", "", 0, "native") if i > 50 else ("work", f"/build/{version}/w.c", at + 1, "native", at)
+                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", work), 10**9), (("main", ("run", f"{at}.py", 1, "cpython", 1)), 10**9)])
+            assert s.send(r.done())[0] == 200
         run("sources", url=s.url, back=(now - 11 * 60 * 10**9) // 10**6)
     finally:
         s.stop()

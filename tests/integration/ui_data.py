@@ -48,13 +48,13 @@ class Request:
         return self.kinds[kind]
 
     def location(self, frame):
-        """A frame is "name", ("name", "file", line), that with a kind, or an address in /usr/lib/libcrypt.so without a name."""
+        """A frame is "name", ("name", "file", line), that with a kind and the line where it starts, or an address in /usr/lib/libcrypt.so without a name."""
         if frame not in self.locations:
             if isinstance(frame, int):
                 self.d.location_table.add(mapping_index=self.mapping("/usr/lib/libcrypt.so", "deadbeef01"), address=0x400000 + frame)
             else:
-                name, file, line, kind = (*frame, "")[:4] if isinstance(frame, tuple) else (frame, "", 0, "")
-                self.d.function_table.add(name_strindex=self.string(name), filename_strindex=self.string(file))
+                name, file, line, kind, start = (*frame, *("", 0)[len(frame) - 3:]) if isinstance(frame, tuple) else (frame, "", 0, "", 0)
+                self.d.function_table.add(name_strindex=self.string(name), filename_strindex=self.string(file), start_line=start)
                 self.d.location_table.add(attribute_indices=[self.kind(kind)] if kind else []).lines.add(
                     function_index=len(self.d.function_table) - 1, line=line)
             self.locations[frame] = len(self.d.location_table) - 1

@@ -153,6 +153,9 @@ export const rowColors = (page, y, nth = 0) =>
         return stretches.filter(([, w]) => w >= 3 * ratio);
     }, [y, nth]);
 
+// No difference, or none that is significant.
+export const grey = ([r, , b]) => Math.abs(r - b) <= 25;
+
 // The colour of the widest frame of a function as it is on the canvas: [red, green, blue].
 export const colorOfFrame = (page, name) =>
     page.evaluate(async (name) => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the server finds out by itself, from real profiles: two sources of one process, what stands out in a selection, and which
 // steps of a chart are complete.
-import {colorOfFrame, drawn, equal, moment, ok} from "../lib.mjs";
+import {colorOfFrame, drawn, equal, grey, moment, ok} from "../lib.mjs";
 
 const of = (service, type = "cpu") => "query=" + encodeURIComponent(`${type}{service.name="${service}"}`);
 
@@ -124,6 +124,23 @@ export default async function (t) {
         await items.first().click();
         await page.waitForFunction(() => new URL(location).searchParams.get("base_query")?.includes('"1.9.0"') && new URL(location).searchParams.get("query").includes('"1.10.0"'));
         await drawn(page);
+    });
+    await t.check("a function that was built in two folders is one box and one row; those of scripts are told apart by file", async () => {
+        const one = (v) => encodeURIComponent(`cpu{service.name="moved",service.version="${v}"}`), times = "from=now-1h&base_from=now-1h";
+        await page.goto(`${t.url}/compare?query=${one("1.1")}&base_query=${one("1.0")}&${times}`);
+        await drawn(page);
+        const boxes = await page.evaluate(() => {
+            const {tree} = document.querySelector(".flame-box").wickEngine.layout, found = {};
+            for (let i = 0; i < tree.n; i++) (found[tree.name(i)] ??= []).push(tree.total.map((c) => c[i] / 1e9));
+            return found;
+        });
+        equal(boxes.work, [[26, 28]], "boxes of work: seconds before, now");
+        equal(boxes.run.map((b) => b.join()).sort(), ["0,28", "26,0"], "boxes of run");
+        ok(grey(await colorOfFrame(page, "work")), `as much per second as before: ${await colorOfFrame(page, "work")}`);
+        await page.goto(`${t.url}/compare?query=${one("1.1")}&base_query=${one("1.0")}&${times}&view=table`);
+        const rows = page.locator("tbody tr", {has: page.getByText("work", {exact: true})});
+        await rows.first().waitFor();
+        equal(await rows.count(), 1, "rows of work");
     });
     await t.check("the page of a function: half of the time, in its head as with its callers", async () => {
         await page.goto(`${t.url}/function?fn=work&${of("numbered")}&from=now-1h`);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers are true: comparisons by rate, share and total with their uncertainty, sample counts, and links that show the same
 // numbers later. The profiles are those of ui_data.prices(): 100 s are covered on each side, at 100 Hz.
-import {colorOfFrame, drawn, equal, moment, ok, param, settled} from "../lib.mjs";
+import {colorOfFrame, drawn, equal, grey, moment, ok, param, settled} from "../lib.mjs";
 
 const prices = encodeURIComponent('cpu{service.name="prices"}');
-const orange = ([r, , b]) => r - b > 25, blue = ([r, , b]) => b - r > 25, grey = ([r, , b]) => Math.abs(r - b) <= 25;
+const orange = ([r, , b]) => r - b > 25, blue = ([r, , b]) => b - r > 25;
 
 async function hover(page, name) {
     const at = await page.evaluate((name) => {

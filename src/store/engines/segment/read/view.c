@@ -93,6 +93,7 @@ static uint32_t intern_frame(struct sym_view *v, const struct frame *f)
         if (frame_same(&v->frames[p.index], f)) {
             if (!v->frames[p.index].unlined.n)
                 v->frames[p.index].unlined = f->unlined;
+            frame_add_file(&v->frames[p.index], f);
             return p.index;
         }
     if (array_reserve(v->frames, v->cap_frames, (size_t) v->n_frames + 1, 1 << 28) < 0 ||
