@@ -138,21 +138,21 @@ function useSides(deploy) {
 
 // What the card says, once all of it is known: what came later would move what is after it. A refresh that is not complete
 // changes nothing yet.
-function useCompared(deploy, q, options, judged) {
-    const {now} = deploy, last = useRef(null);
+function useCompared(deploy, q, options, judged, card) {
+    const {now} = deploy, last = useRef(null), held = last.current && card.current?.contains(document.activeElement); // a link that has the focus keeps it
     const top = useData(apiUrl("top", {...q, sort: "delta", limit: 200}), options);
     const flame = useData(apiUrl("flame", {...q, by: "filefunction", max_nodes: 400, format: "binary"}), options);
     const asked = useData(judged ? apiUrl("verdict", {service: now.service, version: now.version}) : null, options);
     const cover = top.data && coverageOf(top.data), whole = top.data?.total, mode = cover?.base > 0 && cover.ns > 0 ? "second" : "total";
     const diff = top.data && comparison({mode, unit: top.data.unit, type: top.data.type, cover, whole}), f = diff && whole[0] > 0 && whole[1] > 0 ? culprit(top.data, diff) : undefined;
     const line = useLine(q, f?.name);
-    if (top.data && flame.data && !line.waits && (!judged || asked.data || asked.error)) last.current = {cover, whole, diff, f, line, flame: flame.data, verdict: asked.data};
+    if (!held && top.data && flame.data && !line.waits && (!judged || asked.data || asked.error)) last.current = {cover, whole, diff, f, line, flame: flame.data, verdict: asked.data};
     return {shown: last.current, error: top.error ?? flame.error};
 }
 
 export function RegressionCard({deploy, status}) {
     const card = useRef(), {now, before} = deploy, [q, options] = useSides(deploy);
-    const {shown, error} = useCompared(deploy, q, options, (status?.questions ?? []).includes("verdict"));
+    const {shown, error} = useCompared(deploy, q, options, (status?.questions ?? []).includes("verdict"), card);
     const link = href("compare", sidesOf(deploy));
     const name = html`<a href=${link}>${now.service} ${shortVersion(now.version)}</a>`, at = clock(Number(now.since) / 1e6, {seconds: false});
     if (!shown) return html`<article key="waits" class="panel regression"><h2>${name} <span class="muted">since ${at}</span></h2><p class="muted">${error?.message ?? "Comparing…"}</p></article>`;
@@ -164,11 +164,15 @@ export function RegressionCard({deploy, status}) {
     const money = price && x.significant ? cost(Math.abs(whole[1] - (whole[0] * cover.ns) / cover.base), "cpu", cover.ns, price, status.currency) : "";
     const main = !x.significant ? `uses as much CPU as ${shortVersion(before.version)}` : times >= 1.5 ? `uses ${times.toFixed(1)}× the CPU` : `uses ${percent(Math.abs(x.ratio), 0)} ${sign} CPU`;
     const sentence = `${now.service} ${shortVersion(now.version)} ${main} since ${at}`;
-    return html`<article key="compared" class="panel regression" ref=${card}>
+    const rates = `${rate(whole[0], "nanoseconds", "cpu", cover.base)} → ${rate(whole[1], "nanoseconds", "cpu", cover.ns)} (${changeText(x)})`;
+    const share = f && (isFinite(f.share) && f.share <= 1.5 ? `${percent(Math.min(1, f.share), 0)} of it is ` : "most of it is ");
+    const judged = verdict?.verdict && [`Per ${verdict.normalised === "request" ? "request" : "CPU second"}: `, verdictWords[verdict.verdict] ?? verdict.verdict, verdictRows(verdict)];
+    // What it says is new as a whole when a word of it changes: the rest would move.
+    return html`<article key="compared" class="panel regression" ref=${card}><div class="says" key=${[main, rates, share, f?.name, line.hot?.line, money, judged].join()}>
         <h2>${name} ${x.significant ? html`<b class=${sign}>${main}</b>` : main} <span class="muted">since ${at}</span></h2>
-        <p class="num">${rate(whole[0], "nanoseconds", "cpu", cover.base)} → ${rate(whole[1], "nanoseconds", "cpu", cover.ns)} (${changeText(x)})${f ? html`; ${isFinite(f.share) && f.share <= 1.5 ? `${percent(Math.min(1, f.share), 0)} of it is ` : "most of it is "}
+        <p class="num">${rates}${f ? html`; ${share}
             <a class="fn" title=${f.name} href=${href("explore", {query: q.query, from: q.from, to: q.to, view: "sandwich", fn: f.name})}>${shortName(f.name)}</a><${Line} q=${q} name=${f.name} line=${line} />` : ""}${money ? html`; about ${money} ${sign}` : ""}</p>
-        ${verdict?.verdict ? html`<p class="verdict muted" title=${verdict.sentence}>Per ${verdict.normalised === "request" ? "request" : "CPU second"}: <b class=${{worse: "more", better: "less"}[verdict.verdict] ?? ""}>${verdictWords[verdict.verdict] ?? verdict.verdict}</b>${verdictRows(verdict)}</p>` : ""}
+        ${judged ? html`<p class="verdict muted" title=${verdict.sentence}>${judged[0]}<b class=${{worse: "more", better: "less"}[verdict.verdict] ?? ""}>${judged[1]}</b>${judged[2]}</p>` : ""}</div>
         <div class="minis"><${MiniFlame} tree=${tree} column=${0} diff=${diff} label=${`before: ${shortVersion(before.version)}`} /><${MiniFlame} tree=${tree} column=${1} diff=${diff} label=${`now: ${shortVersion(now.version)}`} /></div>
         <p class="actions"><a class="button small main" href=${link}>Compare</a> <${CopyButton} label="Copy link" act=${() => navigator.clipboard.writeText(new URL(link, location.href).href)} /> <${CopyButton} label="Copy image" act=${() => copyPicture(card.current, sentence)} /></p></article>`;
 }
