@@ -128,6 +128,21 @@ static bool copy_str(struct arena *a, struct str s, struct str *ret)
     return !s.n || ret->p;
 }
 
+bool frame_is_of_script(const struct frame *f)
+{
+    static const char *const suffixes[] = {".py", ".js", ".mjs", ".cjs", ".ts", ".rb", ".php", ".pl", ".pm", ".lua"};
+
+    if (f->kind == FRAME_CPYTHON || f->kind == FRAME_V8JS || f->kind == FRAME_PHP || f->kind == FRAME_RUBY ||
+        f->kind == FRAME_PERL || f->kind == FRAME_LUAJIT)
+        return true;
+    if (f->kind != FRAME_UNKNOWN || !f->file.n)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++)
+        if (str_ends(f->file, str_from(suffixes[i])))
+            return true;
+    return f->file.p[0] == '<'; /* Python's <string> and <frozen os> */
+}
+
 void frame_add_file(struct frame *f, const struct frame *other)
 {
     bool differ = f->in_file.n && other->in_file.n && !str_eq(f->in_file, other->in_file);

@@ -75,14 +75,10 @@ struct frame {
     bool in_files; /* several files are known: in_file is empty */
 };
 
-/* Names of functions are short in these languages, as Python's __init__: their file is a part of what they are. A compiled
- * function is its name, whatever is known about its file: lines arrive later, for some addresses before others, and a file has
- * another path in every folder that it was built in. */
-static inline bool frame_is_of_script(const struct frame *f)
-{
-    return f->kind == FRAME_CPYTHON || f->kind == FRAME_V8JS || f->kind == FRAME_PHP || f->kind == FRAME_RUBY ||
-           f->kind == FRAME_PERL || f->kind == FRAME_LUAJIT;
-}
+/* True for languages whose functions have short names, as Python's __init__: their file is a part of what they are. A
+ * compiled function is its name, whatever is known about its file: lines arrive later, for some addresses before others, and a
+ * file has another path in every folder that it was built in. pprof files have no kinds: there the name of the file tells. */
+bool frame_is_of_script(const struct frame *f);
 
 static inline struct str frame_file(const struct frame *f)
 {

@@ -176,6 +176,7 @@ static void test_function_rows(void)
     ok(python != user && python != kernel);
     eq_int(row_of(&t, FRAME_CPYTHON, "run.py"), python);
     ok(row_of(&t, FRAME_CPYTHON, "other.py") != python);
+    eq_int(row_of(&t, FRAME_UNKNOWN, "run.py"), python); /* of a pprof file */
     eq_int(row_of(&t, FRAME_RUST, "other.c"), user);
     eq_int(row_of(&t, FRAME_NATIVE, "run.c"), user);
     eq_int(t.keys[user].file.n, 0); /* one of two */
