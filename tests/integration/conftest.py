@@ -57,7 +57,7 @@ TOGETHER = set("""
 agent_arm64 alerts cli collector_components collector_peer convert damage_reported demangle diff_gate drift export_url files flows go hardening
 hostile_names howto html k8s_attributes labels manual otlp pprof_golden pprof_http pprof_live pprof_source pprof_sources
 pprof_symbolz pyroscope pyroscope_rules cold pyroscope_calls pyroscope_clients pyroscope_kept query_text rights scrape_links sdk_arm64
-sdk_replaced secrets senders serve_symbols store symbols token_env traces ui ui_api ui_assets unwind
+sdk_cpython sdk_replaced secrets senders serve_symbols store symbols token_env traces ui ui_api ui_assets unwind
 """.split())
 
 
@@ -70,7 +70,7 @@ def go_minor():
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: item.path.stem != "test_ui")  # the longest of those that run side by side begins first
+    items.sort(key=lambda item: item.path.stem not in ("test_sdk_cpython", "test_ui"))  # the longest that run side by side begin first
     for item in items:
         if item.path.stem.removeprefix("test_") in TOGETHER:
             item.add_marker(pytest.mark.together)
