@@ -289,7 +289,7 @@ int tree_merge_selfs(struct tree *dst, uint32_t dst_column, const struct tree *s
             }
         }
         dst->self[dst_column][nodes[i]] = wrap_add(dst->self[dst_column][nodes[i]], src->self[src_column][i]);
-        if (src->folded && src->folded[i])
+        if (src_column == 0 && src->folded && src->folded[i]) /* the number is that of all columns */
             r = tree_set_folded(dst, nodes[i], src->folded[i]);
     }
     mem_free(nodes);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "model/moved.h"
 #include "query/query_names.h"
 
 int query_rows_parse(struct str s, enum store_rows *ret, struct err *e)
@@ -130,6 +131,39 @@ static int take_rows(struct query_table *t)
     return 0;
 }
 
+/* In a diff, a row of a function of a script, or of a file, that moved is one row, with its place now. */
+static int join_moved(struct query_table *t, enum store_rows rows)
+{
+    struct moved *items = arena_zalloc_array(&t->arena, t->n + 1ul, sizeof *items);
+    uint32_t n = 0, kept = 0;
+
+    if (!items)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->n; i++) {
+        const struct query_row *row = &t->rows[i];
+        bool was = row->total[0] || row->self[0], is = row->total[1] || row->self[1];
+
+        if (was != is && (rows == ROWS_FILE || t->sums.keys[i].scope == SCOPE_FILE))
+            items[n++] = rows == ROWS_FILE ? (struct moved){.file = row->name, .index = i, .side = is}
+                                           : (struct moved){row->name, row->file, 0, i, row->kind, is, 0};
+    }
+    moved_match(items, n);
+    for (uint32_t i = 0; i < n; i++) {
+        struct query_row *from = &t->rows[items[i].index];
+
+        if (items[i].side == 1 || items[i].into == TREE_NONE)
+            continue;
+        t->rows[items[i].into].self[0] = from->self[0];
+        t->rows[items[i].into].total[0] = from->total[0];
+        from->name.p = NULL;
+    }
+    for (uint32_t i = 0; i < t->n; i++)
+        if (t->rows[i].name.p)
+            t->rows[kept++] = t->rows[i];
+    t->n = kept;
+    return 0;
+}
+
 static int ask_table(struct store *s, const struct query *q, const struct store_table_query *tq,
                      struct query_table *ret, struct store_notes *notes, struct err *e)
 {
@@ -140,6 +174,8 @@ static int ask_table(struct store *s, const struct query *q, const struct store_
     r = named_table(&(struct named_store){s, q->names, notes}, &q->q, tq, &ret->sums, e);
     if (r == 0)
         r = take_rows(ret);
+    if (r == 0 && ret->n_columns == 2 && (tq->rows == ROWS_FUNCTION || tq->rows == ROWS_FILE))
+        r = join_moved(ret, tq->rows);
     if (r == 0)
         r = query_coverage(s, q, ret->covered_ns, e);
     if (r < 0)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/regex.h"
 #include "model/identity.h"
+#include "model/moved.h"
 #include "model/semconv.h"
 
 void frame_reduce(struct frame *f, enum granularity by)
@@ -218,6 +219,10 @@ int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree 
     uint32_t root;
     int r = frame_filter_init(&f, q, e);
 
+    if (r == 0 && q->n_columns == 2 && q->by == BY_FILEFUNCTION) {
+        r = tree_match_moved(&own);
+        t = own;
+    }
     if (r == 0 && (f.focus || f.ignore || f.hide))
         r = filter(t, &f, &filtered);
     if (r == 0 && filtered)

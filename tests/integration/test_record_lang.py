@@ -6,6 +6,7 @@ import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -125,6 +126,42 @@ def test_python_lines_and_deep_recursion(tmp_path):
     assert max(t.count(" deep\n") for t in traces) == 701
     lines = subprocess.run([WICK, "pprof", "-top", "-lines", str(out)], capture_output=True, text=True, check=True).stdout
     assert "program.py:11" in lines and ("program.py:6" in lines or "program.py:5" in lines)
+
+
+SERVICE = '''
+import sys, time
+
+def price(n):
+    return sum(i * i for i in range(n))
+
+def serve(end):
+    while time.process_time() < end:
+        price(20000)
+
+serve(float(sys.argv[1]))
+'''
+
+
+def test_release_in_another_folder(tmp_path):
+    """Compared with the release before, which was in another folder and had fewer lines above, a function is the same one."""
+    recorded, ended = [], []
+    for release, above in (("r1", 0), ("r2", 4)):
+        (tmp_path / release).mkdir()
+        (tmp_path / release / "app.py").write_text("\n" * above + SERVICE)
+        recorded.append(tmp_path / f"{release}.otlp")
+        subprocess.run([WICK, "record", "-q", "-F", "199", "-o", recorded[-1], "--", sys.executable, tmp_path / release / "app.py", "2"], check=True, timeout=120)
+        ended.append(f"{time.time():.3f}")
+    subprocess.run([WICK, "store", "import", "--store", tmp_path / "store", *recorded], check=True, capture_output=True)
+    ask = ["--store", tmp_path / "store", "--from", ended[0], "--to", ended[1], "--base-from", str(float(ended[0]) - 600), "--base-to", ended[0], "--json"]
+    top = json.loads(subprocess.run([WICK, "query", "top", "cpu", "--sort", "total", *ask], check=True, capture_output=True, text=True).stdout)
+    flame = json.loads(subprocess.run([WICK, "query", "flame", "cpu", "--by", "filefunction", *ask], check=True, capture_output=True, text=True).stdout)
+    for name in ("price", "serve"):
+        (row,) = [r for r in top["rows"] if r["name"] == name]
+        assert row["file"] == str(tmp_path / "r2/app.py")
+        assert all(1.4e9 < t < 2.6e9 for t in row["total"]), row
+        (frame,) = [i for i, f in enumerate(flame["frames"]) if f.get("function") == name]
+        (node,) = [n for n in flame["nodes"] if n[1] == frame]
+        assert [node[3], node[5]] == row["total"]  # parent, frame, then self and total of each side
 
 
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["plain", "stripped"])

@@ -146,7 +146,8 @@ def test_sources_and_findings(tmp_path):
             at, r = 10 if version == "1.0" else 20, ui_data.Request("moved", version)
             for i in range(first, last - 1, -1):
                 work = ("work", "", 0, "native") if i > 50 else ("work", f"/build/{version}/w.c", at + 1, "native", at)
-                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", work), 10**9), (("main", ("run", f"{at}.py", 1, "cpython", 1)), 10**9)])
+                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", work), 10**9), (("main", ("run", f"{at}.py", 1, "cpython", 1)), 10**9),
+                                                                             (("main", ("serve", f"/srv/{version}/app.py", at + 1, "cpython", at)), 10**9)])
             assert s.send(r.done())[0] == 200
         run("sources", url=s.url, back=(now - 11 * 60 * 10**9) // 10**6)
     finally:

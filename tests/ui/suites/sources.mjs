@@ -125,7 +125,7 @@ export default async function (t) {
         await page.waitForFunction(() => new URL(location).searchParams.get("base_query")?.includes('"1.9.0"') && new URL(location).searchParams.get("query").includes('"1.10.0"'));
         await drawn(page);
     });
-    await t.check("a function that was built in two folders is one box and one row; those of scripts are told apart by file", async () => {
+    await t.check("a function that was built in two folders is one box and one row; those of scripts are told apart by the name of the file", async () => {
         const one = (v) => encodeURIComponent(`cpu{service.name="moved",service.version="${v}"}`), times = "from=now-1h&base_from=now-1h";
         await page.goto(`${t.url}/compare?query=${one("1.1")}&base_query=${one("1.0")}&${times}`);
         await drawn(page);
@@ -135,12 +135,15 @@ export default async function (t) {
             return found;
         });
         equal(boxes.work, [[26, 28]], "boxes of work: seconds before, now");
+        equal(boxes.serve, [[26, 28]], "boxes of serve, which was deployed into another folder and has moved in its file");
         equal(boxes.run.map((b) => b.join()).sort(), ["0,28", "26,0"], "boxes of run");
         ok(grey(await colorOfFrame(page, "work")), `as much per second as before: ${await colorOfFrame(page, "work")}`);
         await page.goto(`${t.url}/compare?query=${one("1.1")}&base_query=${one("1.0")}&${times}&view=table`);
-        const rows = page.locator("tbody tr", {has: page.getByText("work", {exact: true})});
-        await rows.first().waitFor();
-        equal(await rows.count(), 1, "rows of work");
+        for (const [name, n] of [["work", 1], ["serve", 1], ["run", 2]]) {
+            const rows = page.locator("tbody tr .fn", {hasText: new RegExp(`^${name}\\b`)});
+            await rows.first().waitFor();
+            equal(await rows.count(), n, `rows of ${name}`);
+        }
     });
     await t.check("the page of a function: half of the time, in its head as with its callers", async () => {
         await page.goto(`${t.url}/function?fn=work&${of("numbered")}&from=now-1h`);
