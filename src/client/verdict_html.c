@@ -15,6 +15,7 @@
 struct verdict_page {
     struct str service, versions[2], type, sentence;
     struct str from[2], to[2]; /* of the previous version, of the new one */
+    uint32_t rate[2];
 };
 
 static int read_verdict(struct str json, struct arena *a, struct verdict_page *ret)
@@ -44,8 +45,8 @@ static int read_verdict(struct str json, struct arena *a, struct verdict_page *r
 }
 
 /* Adds the profiles of one side to a column of the tree. */
-static int add_side(const struct ask_target *target, const struct verdict_page *p, int side, struct arena *a,
-                    struct tree *t, struct err *e)
+static int add_side(const struct ask_target *target, struct verdict_page *p, int side, struct arena *a, struct tree *t,
+                    struct err *e)
 {
     _cleanup_(buf_done) struct buf path = BUF_INIT, bytes = BUF_INIT;
     _cleanup_(batch_unrefp) struct batch *b = NULL, *single = NULL;
@@ -70,6 +71,7 @@ static int add_side(const struct ask_target *target, const struct verdict_page *
     of = &single->profiles[0];
     t->type = arena_str(&t->arena, batch_string(single, of->types[of->n_types - 1].type));
     t->unit = arena_str(&t->arena, batch_string(single, of->types[of->n_types - 1].unit));
+    p->rate[side] = convert_rate(single, of, of->n_types - 1);
     return convert_to_tree(single, of, of->n_types - 1, t, (uint32_t) side);
 }
 
@@ -78,6 +80,7 @@ static int write_page(const struct ask_target *t, struct str json, const char *p
     _cleanup_(tree_freep) struct tree *tree = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct verdict_page p = {0};
+    struct html_page page;
     int r = read_verdict(json, a, &p);
 
     if (r == 0 && !p.from[1].n)
@@ -89,7 +92,8 @@ static int write_page(const struct ask_target *t, struct str json, const char *p
     if (r < 0)
         return r;
     tree_sum_up(tree);
-    r = html_flame(tree, &(struct html_page){.title = p.sentence}, &out, e);
+    page = html_of_two(p.sentence, p.rate);
+    r = html_flame(tree, &page, &out, e);
     return r < 0 ? r : fd_write_file(path, out.p, out.n, e);
 }
 

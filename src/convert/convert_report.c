@@ -15,8 +15,8 @@
 
 enum { SVG_NODES_MAX = 50000 };
 
-/* Adds the same sample type of another file, as column 0. */
-static int add_base(struct tree *t, const char *path, struct str type, struct err *e)
+/* Adds the same sample type of another file, as column 0, and sets its rate. */
+static int add_base(struct tree *t, const char *path, struct str type, uint32_t *rate, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     _cleanup_(batch_unrefp) struct batch *single = NULL;
@@ -28,8 +28,10 @@ static int add_base(struct tree *t, const char *path, struct str type, struct er
         return r;
     for (uint32_t i = 0; i < single->n_profiles; i++)
         for (uint32_t k = 0; k < single->profiles[i].n_types; k++)
-            if (str_eq(batch_string(single, single->profiles[i].types[k].type), type))
+            if (str_eq(batch_string(single, single->profiles[i].types[k].type), type)) {
+                *rate = convert_rate(single, &single->profiles[i], k);
                 return convert_to_tree(single, &single->profiles[i], k, t, 0);
+            }
     return err_set(e, -EINVAL, "'%s' has no sample type '%.*s'", path, STR_FMT(type));
 }
 
@@ -43,6 +45,8 @@ int convert_html(const struct convert_view *v, const char *base_path, struct buf
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     _cleanup_(tree_freep) struct tree *small = NULL;
+    uint32_t rate = convert_rate(v->batch, v->profile, v->type), rates[2] = {rate, rate};
+    struct html_page page;
     int r = tree_new(base_path ? 2 : 1, 0, &t);
 
     if (r >= 0)
@@ -50,7 +54,7 @@ int convert_html(const struct convert_view *v, const char *base_path, struct buf
     if (r >= 0)
         name_tree(t, v);
     if (r >= 0 && base_path)
-        r = add_base(t, base_path, t->type, e);
+        r = add_base(t, base_path, t->type, &rates[0], e);
     if (r < 0)
         return r;
     tree_sum_up(t);
@@ -61,7 +65,8 @@ int convert_html(const struct convert_view *v, const char *base_path, struct buf
     }
     if (small)
         name_tree(small, v);
-    return html_flame(small ? small : t, &(struct html_page){.title = gopath_base(str_from(v->title))}, out, e);
+    page = html_of_two(gopath_base(str_from(v->title)), rates);
+    return html_flame(small ? small : t, &page, out, e);
 }
 
 int convert_svg(const struct convert_view *v, struct buf *out, struct err *e)

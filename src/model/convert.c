@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "model/identity.h"
 #include "model/semconv.h"
@@ -35,8 +36,12 @@ static void named_frame(const struct grower *g, const struct location *l, const 
     const struct function *fn = &d->functions[line->function];
 
     f->function = d->strings[fn->name].n ? d->strings[fn->name] : d->strings[fn->system_name];
-    if (!f->function.n)
+    if (f->function.n) {
+        f->in_file = d->strings[fn->filename];
+        f->in_line = fn->start_line;
+    } else {
         bare_frame(g->b, l, f);
+    }
 }
 
 static int add_frame(struct grower *g, const struct frame *f)
@@ -125,6 +130,14 @@ int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t typ
     if (r == 0)
         tree_sum_up(t);
     return r;
+}
+
+uint32_t convert_rate(const struct batch *b, const struct profile *p, uint32_t type)
+{
+    if (p->period <= 0 || !str_is(batch_string(b, p->period_type.unit), "nanoseconds") ||
+        !str_is(batch_string(b, p->types[type].unit), "nanoseconds"))
+        return 0;
+    return (uint32_t) ((NS_PER_S + p->period / 2) / p->period);
 }
 
 /* --- splitting --- */

@@ -9,8 +9,11 @@
 #include "model/batch.h"
 #include "model/tree.h"
 
-/* Adds the samples of profile p, sample type `type`, into column `column` of t, by function. */
+/* Adds the samples of profile p, sample type `type`, into column `column` of t, by function; files are hints. */
 int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t type, struct tree *t, uint32_t column);
+
+/* The sampling rate of a profile of time, in Hz; 0 if it is not known. */
+uint32_t convert_rate(const struct batch *b, const struct profile *p, uint32_t type);
 
 /*
  * Makes one multi-value profile of everything in b, as pprof needs it (one file, one profile):

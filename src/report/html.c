@@ -4,7 +4,8 @@
  *   {"type":"cpu","unit":"nanoseconds",
  *    "frames":[["function","file",line,"binary",kind,"package"],...],     kind as enum frame_kind
  *    "parent":[-1,0,...],"frame":[0,1,...],"self":[[...],[...]],  per node; one list of selfs per column
- *    "folded":[[node,count],...]}                                what was cut off there
+ *    "folded":[[node,count],...],                                what was cut off there
+ *    "cover":[ns,ns,Hz,Hz,Hz]}      covered time per column; sampling rates: lowest, highest, mean; as the API's binary tree
  */
 #include "report/html.h"
 
@@ -59,7 +60,7 @@ static void put_frames(struct buf *out, const struct tree *t)
             put_json(out, buf_str(&name));
         }
         buf_putc(out, ',');
-        put_json(out, f->file);
+        put_json(out, frame_file(f));
         buf_printf(out, ",%lld,", (long long) f->line);
         put_json(out, f->mapping);
         buf_printf(out, ",%u,", f->kind);
@@ -102,7 +103,8 @@ static void put_data(struct buf *out, const struct tree *t, const struct html_pa
     buf_putc(out, ',');
     put_frames(out, t);
     put_nodes(out, t);
-    buf_putc(out, '}');
+    buf_printf(out, ",\"cover\":[%lld,%lld,%u,%u,%.9g]}", (long long) t->covered_ns[0], (long long) t->covered_ns[1],
+               about->rate_min, about->rate_max, about->rate_mean);
 }
 
 int html_flame(const struct tree *t, const struct html_page *about, struct buf *out, struct err *e)

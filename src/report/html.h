@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/macros.h"
 
 struct tree;
 
@@ -18,8 +19,19 @@ enum { HTML_NODES_MAX = 200000 };
 /* What the page says about itself. */
 struct html_page {
     struct str title;
-    struct str link; /* where it came from, http:// or https://; may be empty */
+    struct str link;             /* where it came from, http:// or https://; may be empty */
+    uint32_t rate_min, rate_max; /* sampling rates in Hz; 0 = not known */
+    double rate_mean;
 };
+
+/* Of a difference whose sides were sampled at these rates. */
+static inline struct html_page html_of_two(struct str title, const uint32_t rates[2])
+{
+    uint32_t low = MIN(rates[0], rates[1]); /* 0 if one is not known: then nothing can be said about noise */
+
+    return (struct html_page){
+        .title = title, .rate_min = low, .rate_max = low ? MAX(rates[0], rates[1]) : 0, .rate_mean = low};
+}
 
 /* -ENOTSUP in a build without the web UI. */
 int html_flame(const struct tree *t, const struct html_page *about, struct buf *out, struct err *e);

@@ -78,7 +78,7 @@ static void put_question(struct buf *out, bool *first, const struct question *q)
 
 /* Paths that are not questions: method, path, description, parameters, type of the answer. */
 static const struct {
-    const char *method, *path, *id, *summary, *params[12], *type, *schema;
+    const char *method, *path, *id, *summary, *params[16], *type, *schema;
 } others[] = {
     {"get",
      "/api/v1/labels/{label}/values",
@@ -91,7 +91,8 @@ static const struct {
      "/api/v1/profile",
      "profile",
      "the profiles of a selection as a file: pprof, otlp, otlp-json, folded, speedscope, html",
-     {"query", "from", "to", "trace_id", "span_id", "times", "profile", "focus", "ignore", "hide", "format"},
+     {"query", "from", "to", "base_query", "base_from", "base_to", "trace_id", "span_id", "times", "profile", "focus",
+      "ignore", "hide", "format", "link"},
      "application/octet-stream",
      "{\"type\":\"string\",\"format\":\"binary\"}"},
     {"get",

@@ -119,25 +119,38 @@ static void add_file_name(struct call *c, const char *extension)
         http_add_header(c->q, "content-disposition", str_from(name));
 }
 
-/* "cpu{service.name="x"}, 2026-11-16T08:00:00Z to 2026-11-16T09:00:00Z" */
-static char *title_of(struct call *c, const struct query *q, struct str query)
+static void put_time(struct buf *out, int64_t t)
 {
-    const struct store_column *last = &q->q.columns[q->q.n_columns - 1];
-    _cleanup_(buf_done) struct buf from = BUF_INIT, to = BUF_INIT;
+    clock_format(out, t - t % NS_PER_MS);
+}
 
-    clock_format(&from, last->taken_to ? last->taken_from : last->from);
-    clock_format(&to, last->to);
-    return arena_printf(&c->q->arena, "%.*s, %.*s to %.*s", STR_FMT(query.n ? query : STR("cpu")),
-                        STR_FMT(buf_str(&from)), STR_FMT(buf_str(&to)));
+/* "cpu{service.name="x"}, 2026-11-16T08:00:00Z to 2026-11-16T09:00:00Z" */
+static void put_column(struct buf *out, const struct store_column *column, struct str query)
+{
+    buf_printf(out, "%.*s, ", STR_FMT(query.n ? query : STR("cpu")));
+    put_time(out, column->taken_to ? column->taken_from : column->from);
+    buf_puts(out, " to ");
+    put_time(out, column->taken_to ? column->taken_to : column->to);
+}
+
+/* Of a difference, what is now comes first. */
+static void put_title(struct buf *out, const struct query *q, const struct query_params *p)
+{
+    put_column(out, &q->q.columns[q->q.n_columns - 1], p->query);
+    if (q->q.n_columns < 2)
+        return;
+    buf_puts(out, " against ");
+    put_column(out, &q->q.columns[0], p->base_query.n ? p->base_query : p->query);
 }
 
 static int run_html(struct call *c, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *t = NULL;
+    _cleanup_(buf_done) struct buf title = BUF_INIT;
     struct query_params p = params_of(c);
+    struct html_page page;
     struct store *s;
-    char *title;
     int r = call_store(c, &s, e);
 
     p.by = STR("filefunction"); /* as the UI asks: filters match files, too */
@@ -149,15 +162,20 @@ static int run_html(struct call *c, struct err *e)
     if (r < 0)
         return r;
     q->q.max_nodes = HTML_NODES_MAX;
+    q->q.notes = &c->notes;
     r = query_flame(s, q, &t, &c->notes, e);
+    if (r == 0)
+        r = query_coverage(s, q, t->covered_ns, e);
     if (r < 0)
         return r;
-    title = title_of(c, q, p.query);
-    if (!title)
-        return -ENOMEM;
+    put_title(&title, q, &p);
+    if (buf_error(&title))
+        return buf_error(&title);
+    page = (struct html_page){buf_str(&title), call_param(c, "link"), c->notes.rate_min, c->notes.rate_max,
+                              c->notes.rate_mean};
     c->content_type = "text/html; charset=utf-8";
     add_file_name(c, "html");
-    return html_flame(t, &(struct html_page){str_from(title), call_param(c, "link")}, &c->out, e);
+    return html_flame(t, &page, &c->out, e);
 }
 
 static int run_profile(struct call *c, struct err *e)
@@ -169,6 +187,8 @@ static int run_profile(struct call *c, struct err *e)
 
     if (str_is(call_param(c, "format"), "html"))
         return run_html(c, e);
+    if (call_param(c, "base_query").n || call_param(c, "base_from").n || call_param(c, "base_to").n)
+        return err_set(e, -EINVAL, "base_query, base_from, base_to: only format=html compares two selections");
     if (!f)
         return err_set(e, -EINVAL, "format must be pprof, otlp, otlp-json, folded, speedscope or html");
     r = select_profiles(c, &all, e);

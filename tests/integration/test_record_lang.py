@@ -162,6 +162,9 @@ def test_release_in_another_folder(tmp_path):
         (frame,) = [i for i, f in enumerate(flame["frames"]) if f.get("function") == name]
         (node,) = [n for n in flame["nodes"] if n[1] == frame]
         assert [node[3], node[5]] == row["total"]  # parent, frame, then self and total of each side
+    subprocess.run([WICK, "convert", "--base", *recorded, tmp_path / "both.html"], check=True)
+    page = (tmp_path / "both.html").read_text()
+    assert '"cover":[0,0,199,199,199]' in page and page.count('["price",') == 1
 
 
 @pytest.mark.parametrize("flags", [[], ["-ldflags=-s -w"]], ids=["plain", "stripped"])

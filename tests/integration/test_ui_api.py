@@ -233,6 +233,8 @@ def test_export_of_frames(server, form):
     assert names("focus=json%5C.c$") == {"main", "checkout", "encode"}  # a file
     assert names("ignore=checkout") == {"main", "idle"}
     assert names("hide=checkout&ignore=idle") == {"main", "encode", "sort"}
+    status, body = server.get(f"/api/v1/profile?format={form}&query=cpu&base_from=now-2h")
+    assert status == 400 and b"only format=html compares" in body
     status, body = server.get(f"/api/v1/profile?format={form}&query=cpu&focus=(")
     assert status == 400 and b"focus: bad regular expression" in body
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compare: two times, two versions; the numbers are those of the API.
-import {drawn, equal, frameMenu, ok, param, settled, zoomIsSeen} from "../lib.mjs";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {colorOfFrame, drawn, equal, frameMenu, ok, param, settled, zoomIsSeen} from "../lib.mjs";
 
 export default async function (t) {
     const page = await t.page();
@@ -30,6 +33,33 @@ export default async function (t) {
             await page.goBack();
             await drawn(page);
         });
+    await t.check("taken away as one HTML file, it shows the same change in the same colours, without a server; of each side there is a profile", async () => {
+        const menuOf = async () => {
+            await page.getByRole("button", {name: "Export"}).click();
+            return page.getByRole("menu");
+        };
+        const menu = await menuOf(), get = async (text) => page.request.get(new URL(await menu.locator("a", {hasText: text}).getAttribute("href"), page.url()).href);
+        const shown = await page.locator(".diff-head .total").innerText(), names = ["example.com/shop/cart.encode", "runtime.mallocgc"];
+        const file = path.join(fs.mkdtempSync(path.join(os.tmpdir(), "wick-ui-")), "difference.html"), answer = await get("self-contained");
+        equal(answer.status(), 200);
+        fs.writeFileSync(file, await answer.body());
+        for (const side of ["before as pprof", "now as pprof"]) equal([...(await (await get(side)).body()).subarray(0, 2)], [0x1f, 0x8b], side);
+        const [download] = await Promise.all([page.waitForEvent("download"), menu.locator("[role^=menuitem]", {hasText: "PNG"}).click()]);
+        ok(/against.*png$/.test(download.suggestedFilename()) || download.suggestedFilename().length === 84, download.suggestedFilename());
+        const other = await t.page();
+        await other.goto("file://" + file);
+        await drawn(other);
+        equal(await other.locator(".total").innerText(), shown, "the change of the whole");
+        equal(await other.locator('.choice [aria-pressed="true"]').innerText(), "Per second");
+        for (const name of names) equal(await colorOfFrame(other, name), await colorOfFrame(page, name), `the colour of ${name}`);
+        const title = await other.locator("h1").innerText();
+        ok(title.includes("1.5.0") && title.includes("against") && title.includes("1.4.0"), title);
+        await other.getByRole("button", {name: "Share"}).click();
+        await other.getByText("each side is 100 %").waitFor();
+        equal(other.problems.filter((text) => text !== `request to file://${file}`), [], "errors and requests");
+        await t.shot(other, "export-compare");
+        await other.context().close();
+    });
     await t.check("the table has the same rows as the API", async () => {
         await page.keyboard.press("2");
         await page.waitForFunction(() => new URL(location).searchParams.get("view") === "table");

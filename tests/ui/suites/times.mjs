@@ -72,6 +72,11 @@ export default async function (t) {
         ok(r > b && b2 > r2, `spike is ${[r, g, b]}, render ${[r2, b2]}: new is orange, gone is blue`);
         await page.getByText("against").first().waitFor();
         await nothingCut(page);
+        await page.getByRole("button", {name: "Export"}).click();
+        const menu = page.getByRole("menu"), get = async (text) => (await page.request.get(new URL(await menu.locator("a", {hasText: text}).getAttribute("href"), page.url()).href)).text();
+        const file = await get("self-contained");
+        ok(file.includes('"spike"') && file.includes('"render"') && file.includes(" against "), "the file has both parts");
+        await page.keyboard.press("Escape");
     });
     await t.shot(page, "heat-map-difference");
     await t.check("a link shows the same, and back leads to the first part", async () => {

@@ -9,10 +9,22 @@ import {Painter, ROW} from "../flame/draw.js";
 const formats = [["pprof", "pprof (go tool pprof)"], ["otlp", "OTLP protobuf"], ["otlp-json", "OTLP JSON"], ["folded", "folded stacks"],
     ["speedscope", "speedscope"], ["html", "self-contained HTML"]];
 
-export function exportItems(params, png) {
-    const items = formats.map(([format, label]) => ({label, href: apiUrl("profile", {...params, format, link: format === "html" ? location.href : ""}), download: true}));
-    if (png) items.push("-", {label: "PNG image", run: png});
-    return items;
+const file = (label, params, format) => ({label, href: apiUrl("profile", {...params, format, link: format === "html" ? location.href : ""}), download: true});
+
+// What is drawn, as a picture with this title.
+function png(title) {
+    const engine = document.querySelector(".flame-box")?.wickEngine;
+    return engine ? ["-", {label: "PNG image", run: () => savePng(engine, title)}] : [];
+}
+
+export function exportItems(q, range) {
+    return [...formats.map(([format, label]) => file(label, q, format)), ...png(pictureTitle(q, range))];
+}
+
+// Of a difference: the page and the picture have both sides, profiles are of one. title: of the picture; empty if what is drawn is not the difference.
+export function compareItems(q, title) {
+    const {base_query, base_from, base_to, ...now} = q, before = {...now, query: base_query, from: base_from, to: base_to};
+    return [file("difference as self-contained HTML", q, "html"), file("before as pprof", before, "pprof"), file("now as pprof", now, "pprof"), ...(title ? png(title) : [])];
 }
 
 const date = (ms) => clock(ms, {date: "always"});

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Function names: a short form for narrow boxes, whether a frame belongs to the runtime or to user code, and why a
 // frame has no name.
-import {FOLDED, frameName, kinds, LABEL} from "./tree.js";
+import {FOLDED, frameName, kinds, LABEL, onlyFrames} from "./tree.js";
 
 export function mappingName(frames, f) {
     const m = frames.mapping(f);
@@ -80,9 +80,8 @@ const interpreters = {
 
 // True if a frame only starts a program or runs an interpreter's loop: such frames are not shown unless asked for. has: the
 // kinds of frames that the tree has; frames of an interpreter stay where functions of its programs are not known.
-export function isPlumbing(frames, f, has) {
-    const kind = frames.kindOf(f);
-    if (f === FOLDED || kind > 1) return false;
+function isPlumbing(frames, f, has) {
+    if (f === FOLDED || languageOf(frames, f) > 1) return false;
     const name = frames.function(f);
     if (!name) return false;
     if (entry.test(name)) return true;
@@ -90,11 +89,26 @@ export function isPlumbing(frames, f, has) {
     return false;
 }
 
+// Frames of pprof files have no kind: there the name of the file tells.
+const suffixes = [[/\.py$|^<(string|stdin|frozen .*)>$/, 5], [/\.(java|kt|scala)$/, 6], [/\.[cm]?[jt]s$/, 7]];
+
+function languageOf(frames, f) {
+    const kind = frames.kindOf(f), file = kind === 0 ? frames.fileOf(f) : "";
+    return (file && suffixes.find(([re]) => re.test(file))?.[1]) || kind;
+}
+
 // Which kinds of frames a tree has, as one byte each.
-export function kindsOf(frames) {
+function kindsOf(frames) {
     const has = new Uint8Array(128);
-    for (let f = 1; f < frames.n; f++) has[frames.kindOf(f)] = 1;
+    for (let f = 1; f < frames.n; f++) has[languageOf(frames, f)] = 1;
     return has;
+}
+
+// Without frames that only start programs and run interpreters. The tree itself where it has none.
+export function foldPlumbing(t) {
+    const has = kindsOf(t.frames);
+    for (let f = 1; f < t.frames.n; f++) if (isPlumbing(t.frames, f, has)) return onlyFrames(t, (frames, i) => !isPlumbing(frames, i, has));
+    return t;
 }
 
 export function mineBy(pattern) {

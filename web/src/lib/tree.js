@@ -159,7 +159,7 @@ export function parseTree(buffer) {
 
 // Covered nanoseconds per column (base is that of the first of two) and the sampling rate in Hz: the mean where several
 // were in force.
-function coverOf([first, second, low, high, mean]) {
+export function coverOf([first, second, low, high, mean]) {
     return {base: first, ns: second || first, rate: mean || low, rates: low < high ? [low, high] : [low]};
 }
 

@@ -6,7 +6,7 @@ import {useMemo} from "preact/hooks";
 import {apiUrl, carried, get, overFiles, useData} from "../lib/api.js";
 import {linksFor} from "../lib/links.js";
 import {comparison} from "../lib/diff.js";
-import {isPlumbing, kindsOf, mineBy} from "../lib/names.js";
+import {foldPlumbing, mineBy} from "../lib/names.js";
 import {valueOf} from "../lib/selector.js";
 import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
 import {rangeOf} from "../lib/time.js";
@@ -60,13 +60,6 @@ export function useTree(params, zoom, options) {
     const ready = want && deep.data && deep.url === deepUrl && deep.data.n > 1;
     const tree = useMemo(() => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data), [whole.data, ready, deep.data, zoom]);
     return {...whole, data: tree, notes: whole.data?.notes, cover: whole.data?.cover, whole: whole.data, deeper: want && !deep.data};
-}
-
-// Without frames that only start programs and run interpreters. The tree itself where it has none.
-function foldPlumbing(t) {
-    const has = kindsOf(t.frames);
-    for (let f = 1; f < t.frames.n; f++) if (isPlumbing(t.frames, f, has)) return onlyFrames(t, (frames, i) => !isPlumbing(frames, i, has));
-    return t;
 }
 
 export function shape(tree, params, own) {

@@ -3,20 +3,21 @@
 import {html} from "htm/preact";
 import {useEffect, useMemo, useState} from "preact/hooks";
 import {apiUrl, overFiles, useData} from "../lib/api.js";
-import {changeText, comparison, modeOf, modes} from "../lib/diff.js";
+import {modeOf, modes} from "../lib/diff.js";
+import {compareItems, pictureTitle} from "../lib/export.js";
 import {listen} from "../lib/keys.js";
 import {shortVersion} from "../lib/names.js";
 import {valueOf, withMatcher, withoutMatcher} from "../lib/selector.js";
 import {before, middle, parseTime, rangeOf, relative, seconds, settledNow, timeProblem} from "../lib/time.js";
 import {columnOf} from "../lib/tree.js";
-import {amount, digitsOf, samplesText} from "../lib/units.js";
+import {amount} from "../lib/units.js";
 import {go, patch} from "../lib/url.js";
 import {urlProblem} from "../lib/wrong.js";
 import {FileBar, Selector, TimePicker} from "../parts/bar.js";
 import {drawKeys, DrawOptions, Filters} from "../parts/filters.js";
 import {FlamePane, useTree} from "../parts/flamepane.js";
 import {deploysOf, sidesOf} from "../parts/regression.js";
-import {DiffLegend} from "../parts/legend.js";
+import {DiffLegend, DiffSum} from "../parts/legend.js";
 import {Choice, Drop} from "../parts/menu.js";
 import {SearchBox} from "../parts/search.js";
 import {useParams, useStatus} from "../parts/shell.js";
@@ -104,9 +105,9 @@ function Page({p}) {
         <div class="toolbar"><${Choice} label="view" value=${view} options=${views} onPick=${(v) => patch({view: v === "flame" ? "" : v})} />
             <${Choice} label="compare by" value=${p.mode === "share" || p.mode === "total" ? p.mode : mode === "second" ? "" : mode} options=${files ? modes.slice(1) : modes} onPick=${(v) => patch({mode: v})} />
             <${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} /><${Filters} params=${p} />
-            ${!files && html`<${Presets} p=${p} s=${s} />`}<span class="grow"></span>
+            ${!files && html`<${Presets} p=${p} s=${s} />`}<${Drop} label="Export" items=${() => compareItems(q, view === "flame" ? `${pictureTitle(q, s.now)} against ${pictureTitle({query: s.baseQuery}, s.base)}` : "")} /><span class="grow"></span>
             ${view !== "table" && html`<${DrawOptions} params=${p} diff=${view === "flame"} />`}</div>
-        ${view !== "table" && html`<div class="diff-head">${t ? html`<${Sum} t=${t} cover=${cover} mode=${mode} />` : html`<span class="total"></span>`}<span class="grow"></span>${view === "flame" && html`<${DiffLegend} />`}</div>`}
+        ${view !== "table" && html`<div class="diff-head">${t ? html`<${DiffSum} t=${t} cover=${cover} mode=${mode} />` : html`<span class="total"></span>`}<span class="grow"></span>${view === "flame" && html`<${DiffLegend} />`}</div>`}
         <div class="pane">${view === "table" ? html`<${TopTable} p=${p} q=${q} diff select />`
         : html`<${Loaded} of=${tree} what="both selections" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Box} title="Neither side has profiles">
             <p>Choose another time range or other labels above.</p><p><button onClick=${() => patch({from: "now-1d", to: "now", base_from: "", base_to: ""})}>The last day against the day before</button></p><//>`}>
@@ -116,16 +117,6 @@ function Page({p}) {
 function OneSided({t}) {
     const missing = !(t.total[0][0] > 0) ? "before" : !(t.total[1]?.[0] > 0) ? "now" : "";
     return missing && html`<p class="note" role="status">There are no profiles ${missing === "before" ? "on the side “before”" : "on the side “now”"}: everything looks ${missing === "before" ? "new" : "gone"}. Pick another time or version.</p>`;
-}
-
-// The change of the whole, by the mode that is chosen, with its uncertainty.
-function Sum({t, cover, mode}) {
-    const [a, b] = [t.total[0][0], t.total[1]?.[0] ?? 0];
-    const diff = comparison({mode, unit: t.unit, type: t.type, cover, whole: [a, b]});
-    if (mode === "share") return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>each side is 100 %</span>`;
-    const x = diff.of(a, b), tell = x.significant ? (x.d > 0 ? "more" : "less") : "muted";
-    const count = diff.period ? `, ${samplesText(diff.samples(a))} → ${samplesText(diff.samples(b))} at ${cover.rates.join("–")} Hz` : "";
-    return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now${count}`}>${diff.show(a, 0, digitsOf(diff.samples(a)))} → ${diff.show(b, 1, digitsOf(diff.samples(b)))} <span class=${tell}>${changeText(x)}</span></span>`;
 }
 
 function Sides({t, p, cover, onFound}) {
