@@ -105,6 +105,12 @@ export default async function (t) {
             await page.goBack();
             await drawn(page);
         }
+        const {item} = await frameMenu(page);
+        await item("Highlight").click();
+        await page.waitForFunction(() => /%/.test(document.querySelector(".search-found").textContent));
+        await page.locator("#search").focus();
+        await page.keyboard.press("Escape");
+        await page.waitForFunction(() => !new URL(location).searchParams.get("search"));
     });
     await settled(page);
     await t.shot(page, "spans");

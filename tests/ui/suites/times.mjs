@@ -189,7 +189,7 @@ export default async function (t) {
         await row.click();
         await page.locator(".heatmap canvas").waitFor();
         await drawn(page);
-        ok((await page.locator(".toolbar .total").innerText()).startsWith("1 spans, 0 errors · shown: all spans of this name"), await page.locator(".toolbar .total").innerText());
+        ok((await page.locator(".toolbar .total").innerText()).startsWith("1 span, 0 errors · shown: all spans of this name"), await page.locator(".toolbar .total").innerText());
         equal(await names(page), ["main", "spike", "work"], "render and parse are of no span");
     });
     await t.clean(page, "spans");

@@ -31,10 +31,10 @@ export function samplesOf(v, unit, rate) {
     return unit === "nanoseconds" && rate > 0 ? (v * rate) / 1e9 : undefined;
 }
 
-export function samplesText(n) {
-    const k = Math.round(n);
-    return k === 1 ? "1 sample" : `${number(k)} samples`;
-}
+// "1 span", "1,200 spans"
+export const count = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+
+export const samplesText = (n) => count(Math.round(n), "sample");
 
 export function bytes(v, digits = 3) {
     const units = ["B", "kB", "MB", "GB", "TB", "PB"];
@@ -120,7 +120,7 @@ export function percent(share, digits, significant = 3) {
     if (!isFinite(share)) return "–";
     const p = share * 100, a = Math.abs(p);
     if (significant < 3 && digits === undefined && a < 99.5) return three(p, significant) + " %";
-    return fixed(p, digits ?? (a >= 99.995 ? 0 : a >= 10 ? 1 : a >= 0.1 || a === 0 ? 2 : 3)) + " %";
+    return fixed(p, digits ?? (a >= 99.995 ? 0 : a >= 99.95 ? 2 : a >= 10 ? 1 : a >= 0.1 || a === 0 ? 2 : 3)) + " %";
 }
 
 // Percentage points, with a sign.

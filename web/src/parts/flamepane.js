@@ -113,7 +113,7 @@ export function frameActions(node, t, params, status, service, filters = true) {
     const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: joinPath(t.path(node))})}];
     if (name) {
         list.push({label: "Callers and callees", bar: true, run: () => openView(params, {view: "sandwich", fn: name})},
-            {label: "Page of this function", bar: true, run: () => go("function", {fn: name, query: params.query, from: params.from, to: params.to})},
+            {label: "Page of this function", bar: true, run: () => go("function", {...(overFiles.value ? carried() : {}), fn: name, query: params.query, from: params.from, to: params.to})},
             {label: "Source lines", bar: true, run: () => openView(params, {view: "source", fn: name, file})}, "-",
             ...(filters ? [{label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
                 {label: "Exclude stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},

@@ -7,7 +7,7 @@ import {apiUrl, useData} from "../lib/api.js";
 import {modeOf} from "../lib/diff.js";
 import {serviceQuery} from "../lib/selector.js";
 import {rangeOf, timeProblem} from "../lib/time.js";
-import {duration, number} from "../lib/units.js";
+import {count, duration, number} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {TimePicker} from "../parts/bar.js";
 import {Combo} from "../parts/combo.js";
@@ -15,6 +15,7 @@ import {FlamePane, useTree} from "../parts/flamepane.js";
 import {HeatMap} from "../parts/heatmap.js";
 import {DiffLegend} from "../parts/legend.js";
 import {LiveState} from "../parts/livestate.js";
+import {SearchBox} from "../parts/search.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, fresh, Loaded, Wrong} from "../parts/states.js";
 import {Table} from "../parts/table.js";
@@ -69,11 +70,11 @@ function Latency({d, p, at, live}) {
     const common = {service: p.service, span_name: p.name, ...at, by: "filefunction", max_nodes: 8000};
     const ask = fits ? {...common, span_from: edge(fits.slots[0]), span_to: edge(fits.slots[1] + 1), min_duration: `${Math.round(d.bounds[fits.rows[0]])}ns`, max_duration: `${Math.round(d.bounds[fits.rows[1] + 1])}ns`, against: "rest"}
         : p.sel === "slowest" ? {...common, slowest: 5} : common;
-    const tree = useTree(ask, p.zoom, {live}), [, setFound] = useState(null);
+    const tree = useTree(ask, p.zoom, {live}), [found, setFound] = useState(null);
     const compared = tree.data?.columns > 1, params = {...p, query: p.service && serviceQuery("cpu", p.service), focus: "", ignore: "", hide: ""};
     const words = fits ? `spans of ${duration(d.bounds[fits.rows[0]])} to ${duration(d.bounds[fits.rows[1] + 1])} in the selected time, against all others of this name` : p.sel === "slowest" ? "the slowest 5 %, against the rest" : "all spans of this name";
     return html`<div class="panel spans-heat"><${HeatMap} data=${d} selected=${fits} label=${`latency of ${p.name} over time, ${d.count} spans`} onSelect=${(s) => patch({sel: `${s.slots.join("-")}_${s.rows.join("-")}`, zoom: ""})} /></div>
-        <div class="toolbar"><span class="num total">${fresh(`${number(d.count)} spans, ${number(d.errors)} errors · shown: ${words}`)}</span><span class="grow"></span>
+        <div class="toolbar"><span class="num total">${fresh(`${count(d.count, "span")}, ${count(d.errors, "error")} · shown: ${words}`)}</span><span class="grow"></span><${SearchBox} value=${p.search ?? ""} found=${found} onInput=${(v) => patch({search: v}, {replace: true})} />
             <button aria-pressed=${String(p.sel === "slowest")} onClick=${() => patch({sel: p.sel === "slowest" ? "" : "slowest", zoom: ""})}>Slowest 5 %</button>${fits && html`<button onClick=${() => patch({sel: "", zoom: ""})}>Clear the selection</button>`}${compared && html`<${DiffLegend} />`}</div>
         <div class="pane"><${Loaded} of=${tree} what="profiles of these spans" empty=${(t) => !(t.total[0][0] > 0) && !(t.total[1]?.[0] > 0)} nothing=${html`<${Box} title="No samples of these spans"><p>No profile is linked to them: the sender has to link samples to spans, as libwick, the Go module and the Python package do.</p><//>`}>
             ${(t) => html`<${FlamePane} tree=${t} params=${params} filters=${false} cover=${tree.cover} mode=${compared ? modeOf({mode: "share"}, t.type, tree.cover) : ""} onFound=${setFound} rootName=${p.name} label=${`Flame graph of ${p.name}`} />`}<//></div>`;
