@@ -3,7 +3,7 @@
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {oklch, themeOf} from "../lib/color.js";
-import {clock, duration, number} from "../lib/units.js";
+import {clock, count, duration} from "../lib/units.js";
 
 const LEFT = 64, BOTTOM = 18, HEIGHT = 220;
 
@@ -29,7 +29,7 @@ export function HeatMap({data, selected, onSelect, label}) {
     const start = useRef(null);
     const tell = (e) => {
         const c = cell(e), t = Number(data.from) / 1e6 + (c.slot * Number(data.step)) / 1e6;
-        tip.current.textContent = `${clock(t)} · ${duration(data.bounds[c.row])} to ${duration(data.bounds[c.row + 1])}: ${number(data.counts[c.slot][c.row])} spans`;
+        tip.current.textContent = `${clock(t)} · ${duration(data.bounds[c.row])} to ${duration(data.bounds[c.row + 1])}: ${count(data.counts[c.slot][c.row], "span")}`;
     };
     return html`<div class="heatmap"><canvas ref=${el} role="img" aria-label=${label} style=${{height: HEIGHT + "px"}}
             onPointerDown=${(e) => ((start.current = cell(e)), e.currentTarget.setPointerCapture(e.pointerId))}

@@ -5,7 +5,7 @@ import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
 import {shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
-import {ago, bytes, duration, number, percent} from "../lib/units.js";
+import {ago, bytes, count, duration, number, percent} from "../lib/units.js";
 import {href, patch, route} from "../lib/url.js";
 import {Hidden} from "../parts/hidden.js";
 import {LiveState} from "../parts/livestate.js";
@@ -93,7 +93,7 @@ export function Senders() {
     const senders = useData(apiUrl("senders"), {live: true});
     const symbols = useData(apiUrl("symbols", {query: "cpu", from: "now-1h"}));
     const sort = sortOf(p, "sort", "service+"), order = sortOf(p, "order", "named+");
-    return html`<div class="bar"><h1>Sources</h1>${status && html`<span class="num total">${fresh(`${number(status.profiles)} profiles since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk`)}${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}<span class="grow"></span><${LiveState} range=${{live: true}} /></div>
+    return html`<div class="bar"><h1>Sources</h1>${status && html`<span class="num total">${fresh(`${count(status.profiles, "profile")} since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk`)}${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}<span class="grow"></span><${LiveState} range=${{live: true}} /></div>
         <div class="services">
         <section class="panel reserve" aria-label="who sends"><h2>Active senders</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="No data received since the server started">
             <p>${status?.otlp ? html`OTLP: listening on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
