@@ -92,7 +92,7 @@ static int write_page(const struct ask_target *t, struct str json, const char *p
     if (r < 0)
         return r;
     tree_sum_up(tree);
-    page = html_of_two(p.sentence, p.rate);
+    page = html_page_of(p.sentence, p.rate);
     r = html_flame(tree, &page, &out, e);
     return r < 0 ? r : fd_write_file(path, out.p, out.n, e);
 }

@@ -45,6 +45,7 @@ int convert_html(const struct convert_view *v, const char *base_path, struct buf
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     _cleanup_(tree_freep) struct tree *small = NULL;
+    _cleanup_(buf_done) struct buf title = BUF_INIT;
     uint32_t rate = convert_rate(v->batch, v->profile, v->type), rates[2] = {rate, rate};
     struct html_page page;
     int r = tree_new(base_path ? 2 : 1, 0, &t);
@@ -65,7 +66,12 @@ int convert_html(const struct convert_view *v, const char *base_path, struct buf
     }
     if (small)
         name_tree(small, v);
-    page = html_of_two(gopath_base(str_from(v->title)), rates);
+    buf_put_str(&title, gopath_base(str_from(v->title)));
+    if (base_path)
+        buf_printf(&title, " against %.*s", STR_FMT(gopath_base(str_from(base_path))));
+    if (buf_error(&title))
+        return buf_error(&title);
+    page = html_page_of(buf_str(&title), rates);
     return html_flame(small ? small : t, &page, out, e);
 }
 

@@ -134,7 +134,7 @@ int convert_to_tree(const struct batch *b, const struct profile *p, uint32_t typ
 
 uint32_t convert_rate(const struct batch *b, const struct profile *p, uint32_t type)
 {
-    if (p->period <= 0 || !str_is(batch_string(b, p->period_type.unit), "nanoseconds") ||
+    if (p->period <= 1 || /* every event, not a rate */ !str_is(batch_string(b, p->period_type.unit), "nanoseconds") ||
         !str_is(batch_string(b, p->types[type].unit), "nanoseconds"))
         return 0;
     return (uint32_t) ((NS_PER_S + p->period / 2) / p->period);

@@ -111,7 +111,7 @@ static uint64_t frame_hash(const struct frame *f)
     uint64_t h = hash64_str(f->function);
 
     h = hash_mix(h ^ hash64_str(f->file), (uint64_t) f->line * 0x9e3779b97f4a7c15ull + 0x6a09e667f3bcc909ull);
-    h = hash_mix(h ^ hash64_str(f->mapping), hash64_u64(f->address) ^ f->kind);
+    h = hash_mix(h ^ hash64_str(f->mapping), hash64_u64(f->address ^ (uint64_t) f->start_line << 32) ^ f->kind);
     return hash_mix(h ^ hash64_str(f->system_name), hash64_str(f->build_id) | 1);
 }
 

@@ -131,7 +131,8 @@ int tree_set_folded(struct tree *t, uint32_t node, uint32_t count);
 /* Computes totals from self values. */
 void tree_sum_up(struct tree *t);
 
-/* Adds src's column to dst's column, matching nodes by path, and recomputes totals. */
+/* Adds src's column to dst's column, matching nodes by path, and recomputes totals. How many nodes were folded comes with
+ * column 0. */
 int tree_merge(struct tree *dst, uint32_t dst_column, const struct tree *src, uint32_t src_column);
 
 /* The same without the totals, for merging many. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
+#include "base/mem.h"
 #include "model/moved.h"
 #include "query/query_names.h"
 
@@ -131,37 +132,42 @@ static int take_rows(struct query_table *t)
     return 0;
 }
 
-/* In a diff, a row of a function of a script, or of a file, that moved is one row, with its place now. */
+/* In a diff, the rows of a function of a script that moved, or of a file that moved, become one, with its place now. */
 static int join_moved(struct query_table *t, enum store_rows rows)
 {
-    struct moved *items = arena_zalloc_array(&t->arena, t->n + 1ul, sizeof *items);
+    _cleanup_(mem_freep) struct moved *items = mem_zalloc_array(t->n + 1ul, sizeof *items);
     uint32_t n = 0, kept = 0;
+    int r;
 
     if (!items)
         return -ENOMEM;
     for (uint32_t i = 0; i < t->n; i++) {
         const struct query_row *row = &t->rows[i];
-        bool was = row->total[0] || row->self[0], is = row->total[1] || row->self[1];
+        uint8_t sides = (uint8_t) ((row->total[0] || row->self[0] ? MOVED_BASE : 0) |
+                                   (row->total[1] || row->self[1] ? MOVED_NEW : 0));
 
-        if (was != is && (rows == ROWS_FILE || t->sums.keys[i].scope == SCOPE_FILE))
-            items[n++] = rows == ROWS_FILE ? (struct moved){.file = row->name, .index = i, .side = is}
-                                           : (struct moved){row->name, row->file, 0, i, row->kind, is, 0};
-    }
-    moved_match(items, n);
-    for (uint32_t i = 0; i < n; i++) {
-        struct query_row *from = &t->rows[items[i].index];
-
-        if (items[i].side == 1 || items[i].into == TREE_NONE)
+        if (!sides || (rows == ROWS_FUNCTION && t->sums.keys[i].scope != SCOPE_FILE))
             continue;
-        t->rows[items[i].into].self[0] = from->self[0];
-        t->rows[items[i].into].total[0] = from->total[0];
+        items[n++] =
+            rows == ROWS_FILE
+                ? (struct moved){.file = row->name, .index = i, .sides = sides}
+                : (struct moved){.name = row->name, .file = row->file, .index = i, .kind = row->kind, .sides = sides};
+    }
+    r = moved_match(items, n);
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        struct query_row *from = &t->rows[items[i].index], *to = &t->rows[items[i].into];
+
+        if (from == to)
+            continue;
+        to->self[0] = from->self[0];
+        to->total[0] = from->total[0];
         from->name.p = NULL;
     }
     for (uint32_t i = 0; i < t->n; i++)
         if (t->rows[i].name.p)
             t->rows[kept++] = t->rows[i];
     t->n = kept;
-    return 0;
+    return r;
 }
 
 static int ask_table(struct store *s, const struct query *q, const struct store_table_query *tq,

@@ -24,8 +24,8 @@ struct html_page {
     double rate_mean;
 };
 
-/* Of a difference whose sides were sampled at these rates. */
-static inline struct html_page html_of_two(struct str title, const uint32_t rates[2])
+/* Of profiles that were sampled at these rates; of one profile, both are the same. */
+static inline struct html_page html_page_of(struct str title, const uint32_t rates[2])
 {
     uint32_t low = MIN(rates[0], rates[1]); /* 0 if one is not known: then nothing can be said about noise */
 

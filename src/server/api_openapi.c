@@ -225,6 +225,7 @@ static const char *param_help(const char *name)
         const char *name, *help;
     } own[] = {
         {"format", "pprof, otlp, otlp-json, folded, speedscope or html"},
+        {"link", "html: where the page came from; it has a link to there"},
         {"what", "clock or damage"},
         {"rule", "name of an alert rule; default: all"},
         {"send", "true: also post a test message to each receiver"},

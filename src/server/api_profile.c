@@ -187,10 +187,10 @@ static int run_profile(struct call *c, struct err *e)
 
     if (str_is(call_param(c, "format"), "html"))
         return run_html(c, e);
-    if (call_param(c, "base_query").n || call_param(c, "base_from").n || call_param(c, "base_to").n)
-        return err_set(e, -EINVAL, "base_query, base_from, base_to: only format=html compares two selections");
     if (!f)
         return err_set(e, -EINVAL, "format must be pprof, otlp, otlp-json, folded, speedscope or html");
+    if (call_param(c, "base_query").n || call_param(c, "base_from").n || call_param(c, "base_to").n)
+        return err_set(e, -EINVAL, "base_query, base_from, base_to: only format=html compares two selections");
     r = select_profiles(c, &all, e);
     if (r == 0 && f->single)
         r = convert_to_single(all, &single, e);

@@ -211,18 +211,15 @@ uint32_t frames_find_zoom(const struct tree *t, const struct store_query *q)
 
 int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree **ret, struct err *e)
 {
-    _cleanup_(tree_freep) struct tree *own = t, *filtered = NULL, *live = NULL;
+    _cleanup_(tree_freep) struct tree *own = t, *filtered = NULL, *live = NULL, *matched = NULL;
     struct tree_prune how = {.max_nodes = q->max_nodes, .min_share = q->min_share};
+    const struct tree *shown;
     struct str type, unit;
     struct tree *out;
     _cleanup_(frame_filter_done) struct frame_filter f;
     uint32_t root;
     int r = frame_filter_init(&f, q, e);
 
-    if (r == 0 && q->n_columns == 2 && q->by == BY_FILEFUNCTION) {
-        r = tree_match_moved(&own);
-        t = own;
-    }
     if (r == 0 && (f.focus || f.ignore || f.hide))
         r = filter(t, &f, &filtered);
     if (r == 0 && filtered)
@@ -233,12 +230,18 @@ int frames_finish_tree(struct tree *t, const struct store_query *q, struct tree 
         live = TAKE(own);
     type = live->type.n ? live->type : t->type;
     unit = live->type.n ? live->unit : t->unit;
-    root = frames_find_zoom(live, q);
+    if (q->n_columns == 2 && q->by == BY_FILEFUNCTION) { /* after the filters: they are about what was sampled */
+        r = tree_match_moved(live, q->memory_limit, &matched);
+        if (r < 0)
+            return r;
+    }
+    shown = matched ? matched : live;
+    root = frames_find_zoom(shown, q);
     how.root = root;
     if (root == TREE_NONE) /* no such path: the answer is empty */
-        r = tree_new(live->n_columns, q->memory_limit, &out);
+        r = tree_new(shown->n_columns, q->memory_limit, &out);
     else
-        r = tree_prune(live, &how, &out);
+        r = tree_prune(shown, &how, &out);
     if (r < 0)
         return r;
     out->type = arena_str(&out->arena, type);

@@ -3,7 +3,9 @@
 import json
 import re
 import subprocess
-from wick_tools import NASTY, ROOT, convert
+
+import ui_data
+from wick_tools import NASTY, ROOT, WICK, convert
 
 
 def data_of(page):
@@ -59,3 +61,22 @@ def test_no_page_without_the_ui(tmp_path):
     out = tmp_path / "page.c"
     subprocess.run([str(ROOT / "tools/ui"), str(ROOT / "web"), str(out), "--no-page"], check=True)
     assert "flame_html_size = 0" in out.read_text()
+
+
+def test_rates(tmp_path):
+    """The page has the sampling rate, which tells changes from noise; a period of 1 means every event, not a rate."""
+    files = []
+    for period in (10**7, 5 * 10**6, 1):
+        r = ui_data.Request("shop")
+        r.profile("cpu", "nanoseconds", 10**18, [(("main", ("work", "/src/w.c", 7)), 10**9)])
+        sent = r.done()
+        sent.resource_profiles[0].scope_profiles[0].profiles[0].period = period
+        files.append(tmp_path / f"{period}.otlp")
+        files[-1].write_bytes(sent.SerializeToString())
+    for base, now, rates in ((None, 0, [100, 100, 100]), (0, 1, [100, 200, 100]), (0, 2, [0, 0, 0])):
+        page = tmp_path / "x.html"
+        subprocess.run([WICK, "convert", *(["--base", files[base]] if base is not None else []), files[now], page], check=True, capture_output=True)
+        text, _, data = data_of(page)
+        assert data["cover"] == [0, 0, *rates]
+        assert ["work", "/src/w.c"] in [f[:2] for f in data["frames"]]
+        assert f"<title>{files[now].name}{f' against {files[base].name}' if base is not None else ''}</title>" in text

@@ -356,7 +356,11 @@ def test_html_export(tmp_path):
     """`wick convert x.html`: the same flame graph without a server; names are never markup."""
 
     text = "".join(f"main;work;{n} {i + 1}\n" for i, n in enumerate(NASTY)) + "main;idle 20\n"
-    run("export", url="file://" + str(convert(tmp_path, text)), diff="file://" + str(convert(tmp_path, text, base="main;old 9\nmain;idle 3\n",
+    r = ui_data.Request("shop")
+    r.profile("cpu", "nanoseconds", 10**18, [(("_start", "Py_RunMain", ("run_mod", "/srv/app.py", 7), "_PyEval_EvalFrameDefault", ("price", "/srv/app.py", 9)), 10**9)])
+    (tmp_path / "python.otlp").write_bytes(r.done().SerializeToString())
+    subprocess.run([WICK, "convert", tmp_path / "python.otlp", tmp_path / "python.html"], check=True, capture_output=True)
+    run("export", url="file://" + str(convert(tmp_path, text)), python=f"file://{tmp_path}/python.html", diff="file://" + str(convert(tmp_path, text, base="main;old 9\nmain;idle 3\n",
         name="diff.folded")), nasty=[n for n in NASTY if ";" not in n])
 
 

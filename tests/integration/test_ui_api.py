@@ -368,3 +368,26 @@ def test_shared_answers(server):
     names, headers = services("max-age=0")
     assert names == ["shared-1", "shared-2"] and "age" not in headers
     assert services("no-cache")[0] == ["shared-1", "shared-2"]
+
+
+def test_moved_scripts(server):
+    """Two releases of a Python service in two folders: the graph, cut to what fits, and the table agree, with filters and without."""
+    now = time.time_ns()
+    for release, ago in (("r1", 1200), ("r2", 300)):
+        r = ui_data.Request("moved", release)
+        r.profile("cpu", "nanoseconds", now - ago * 10**9, [(("main", (f"f{i}", f"/srv/{release}/app.py", 10 * i, "cpython", 10 * i + (release == "r2"))), (100 + i) * 10**6) for i in range(20)])
+        assert server.send(r.done())[0] == 200
+
+    def values(what, **params):
+        p = urllib.parse.urlencode({"query": 'cpu{service.name="moved",service.version="r2"}', "base_query": 'cpu{service.name="moved",service.version="r1"}', "base_from": "now-1h", **params})
+        d = server.json(f"/api/v1/{what}?{p}")
+        if what == "top":
+            return sorted((row["name"], row["file"], *row["total"]) for row in d["rows"] if row["name"] != "main")
+        frames = d["frames"]
+        return sorted((frames[n[1]]["function"], frames[n[1]]["file"], n[3], n[5]) for n in d["nodes"][1:] if frames[n[1]].get("function", "").startswith("f"))
+
+    both = sorted((f"f{i}", "/srv/r2/app.py", (100 + i) * 10**6, (100 + i) * 10**6) for i in range(20))
+    assert values("flame", by="filefunction", max_nodes=22) == values("top", limit=100) == both
+    for release, column in (("r1", 2), ("r2", 3)):
+        one = sorted((name, f"/srv/{release}/app.py", *[v if c == column else 0 for c, v in ((2, a), (3, b))]) for name, _, a, b in both)
+        assert values("flame", by="filefunction", focus=f"/{release}/") == values("top", limit=100, focus=f"/{release}/") == one

@@ -33,7 +33,7 @@ export default async function (t) {
             await page.goBack();
             await drawn(page);
         });
-    await t.check("taken away as one HTML file, it shows the same change in the same colours, without a server; of each side there is a profile", async () => {
+    await t.check("exported as one HTML file, it shows the same change in the same colours, without a server; of each side there is a profile", async () => {
         const menuOf = async () => {
             await page.getByRole("button", {name: "Export"}).click();
             return page.getByRole("menu");

@@ -32,6 +32,16 @@ export default async function (t) {
     });
     await t.axe(page, "HTML export");
     await t.clean(page, "HTML export");
+    await t.check("frames that run the interpreter are folded, by the files of the others; f shows them", async () => {
+        const script = await t.page();
+        await script.goto(t.python);
+        await drawn(script);
+        equal((await names(script)).slice(1), ["run_mod", "price"], "a function of the script has the name of one of the interpreter's");
+        await script.keyboard.press("f");
+        await script.waitForFunction(() => document.querySelector(".flame-box").wickEngine.layout.tree.n === 6);
+        ok((await script.locator(".bar").innerText()).includes("1.0 s · 100 samples at 100 Hz"), await script.locator(".bar").innerText());
+        await script.context().close();
+    });
     const diff = await t.page();
     await t.check("a difference has both sides and a legend", async () => {
         await diff.goto(t.diff);

@@ -15,7 +15,7 @@ export function DiffLegend({known = true}) {
 export function DiffSum({t, cover, mode}) {
     const [a, b] = [t.total[0][0], t.total[1]?.[0] ?? 0];
     const diff = comparison({mode, unit: t.unit, type: t.type, cover, whole: [a, b]});
-    if (mode === "share") return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>each side is 100 %</span>`;
+    if (mode === "share") return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now`}>each side is 100 %: ${amount(a, t.unit, t.type)} → ${amount(b, t.unit, t.type)}</span>`;
     const x = diff.of(a, b), tell = x.significant ? (x.d > 0 ? "more" : "less") : "muted";
     const count = diff.period ? `, ${samplesText(diff.samples(a))} → ${samplesText(diff.samples(b))} at ${cover.rates.join("–")} Hz` : "";
     return html`<span class="num total" title=${`${amount(a, t.unit, t.type)} before, ${amount(b, t.unit, t.type)} now${count}`}>${diff.show(a, 0, digitsOf(diff.samples(a)))} → ${diff.show(b, 1, digitsOf(diff.samples(b)))} <span class=${tell}>${changeText(x)}</span></span>`;

@@ -83,7 +83,7 @@ function Page({p}) {
             ${files ? "" : html`<${LiveState} range=${range} /><${TimePicker} range=${range} onPick=${(r) => patch({...r, zoom: "", profile: "", cell: "", cell2: "", win: ""})} />
             ${hasSpans() && html`<a class="button" href=${href("spans", {service: valueOf(q.query, "service.name"), from: p.from, to: p.to})} title="Latency of spans, and what slow ones do">Spans</a>`}
             <a class="button" href=${compareLink(q, range)} title="Compare with the time just before">Compare</a>`}
-            <${Drop} label="Export" items=${() => (p.cell2 && parseCell(p.cell) ? compareItems(againstFirst(p, q), view === "graph" ? "" : pictureTitle(q, range)) : exportItems(q, range))} />
+            <${Drop} label="Export" items=${() => (p.cell2 && parseCell(p.cell) ? compareItems(againstFirst(p, q), view === "flame" || view === "both" ? pictureTitle(q, range) : "") : exportItems(q, range))} />
             ${files ? "" : html`<${MoreMenu} q=${q} range=${range} notes=${notes} onChange=${() => changed((n) => n + 1)} />`}
         </div>
         ${files ? "" : html`<${Series} p=${p} q=${q} range=${range} notes=${notes} />`}

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "base/wrap.h"
+#include "model/moved.h"
 #include "store/engines/segment/read/fold.h"
 #include "store/engines/segment/read/gather.h"
 #include "store/frames.h"
@@ -83,7 +84,7 @@ static int fold_service(void *ctx, struct gather *g)
     struct selecting *x = ctx;
     const struct store_query *q = g->scan.q;
     struct sym_service *service = sym_service(g->sym->symbols, g->service);
-    _cleanup_(tree_freep) struct tree *part = NULL;
+    _cleanup_(tree_freep) struct tree *part = NULL, *matched = NULL;
     bool filtered = q->focus.n || q->ignore.n || q->hide.n || q->n_zoom;
     struct tree_prune how = {.max_nodes = filtered ? 0 : gather_part_nodes(g)};
     struct tree live;
@@ -104,7 +105,11 @@ static int fold_service(void *ctx, struct gather *g)
     r = grow_scratch(x, v->n_nodes);
     if (r == 0) {
         make_live_tree(x, g, v, &live);
-        r = tree_prune_live(&live, &how, &part);
+        if (!filtered &&
+            q->by == BY_FILEFUNCTION) /* before anything is cut: the two halves of what moved have half the value */
+            r = tree_match_moved(&live, q->memory_limit, &matched);
+        if (r == 0)
+            r = tree_prune_live(matched ? matched : &live, &how, &part);
     }
     view_unlock(service);
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++)
