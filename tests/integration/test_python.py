@@ -141,7 +141,7 @@ def compress(data):
 def waits():
     time.sleep(0.3)
 def phase(seconds, *functions):
-    # Until there are samples, and none was lost: on a busy machine the thread that takes them may not run for long.
+    # Until there are enough samples, and none was lost: on a busy machine the thread that takes them may not run for long.
     for _ in range(20):
         before, end = p.stats(), time.process_time() + seconds
         while time.process_time() < end:
@@ -149,7 +149,7 @@ def phase(seconds, *functions):
                 f()
         p.force_flush()
         after = p.stats()
-        if after["samples"]["cpu"] >= before["samples"]["cpu"] + 10 and after["lost"] == before["lost"]:
+        if after["samples"]["cpu"] >= before["samples"]["cpu"] + 100 * seconds and after["lost"] == before["lost"]:
             return
 def keeps():
     return [bytes(400) for _ in range(5000)]
