@@ -24,6 +24,25 @@ export default async function (t) {
         await page.locator(".graph-svg .box").first().waitFor();
         equal(await page.locator(".top nav a").allInnerTexts(), ["Home", "Services", "Explore", "Compare", "Sources"]);
     });
+    await t.check("what rests on few samples has few digits, on the boxes, in the call graph and beside the search", async () => {
+        const until = Math.floor(Date.now() / 1000) - 5, few = await t.page(), query = encodeURIComponent('cpu{service.name="few"}');
+        await few.addInitScript(listen);
+        const sent = await few.request.post(`${t.url}/ingest?name=few&from=${until - 10}&until=${until}&format=folded&sampleRate=100&units=samples`,
+            {data: "main;work 27\nmain;rest 13\n", headers: {"content-type": "text/plain"}});
+        ok(sent.ok(), await sent.text());
+        await few.goto(`${t.url}/explore?query=${query}&from=now-2h&search=work`);
+        await drawn(few);
+        const shares = await few.evaluate(() => window.wickTexts.filter((text) => text.endsWith(" %")));
+        equal([...new Set(shares)].sort(), ["100 %", "30 %", "68 %"], "of 40 samples 27 are 68 %, 13 are 30 %");
+        equal(await few.locator(".search-found").innerText(), "68 % · 1");
+        await few.goto(`${t.url}/explore?query=${query}&from=now-2h&view=graph`);
+        await few.locator(".graph-svg .box").first().waitFor();
+        equal((await few.locator(".graph-svg .box-num").allTextContents()).sort(), ["0 % of 100 %", "30 % of 30 %", "68 % of 68 %"]);
+        equal((await few.locator(".edge-weight").allTextContents()).sort(), ["30 %", "68 %"], "arrows say what boxes say");
+        const titles = await few.locator(".graph-svg title").allTextContents();
+        ok(titles.length && titles.every((text) => /\d+ samples at 100 Hz/.test(text)), titles.join(" | "));
+        await few.context().close();
+    });
     await t.check("the call graph fits the pane; boxes are the warmer, the more they take themselves; arrows say their share", async () => {
         await settled(page);
         const g = await page.evaluate(() => {
@@ -41,7 +60,7 @@ export default async function (t) {
         equal(g.boxes.filter((b) => !b.inside).map((b) => b.name), [], "boxes outside of the pane");
         const sorted = [...g.boxes].sort((a, b) => a.self - b.self), cold = sorted[0], hot = sorted.at(-1);
         ok(hot.name.includes("encode") && hot.self > 30 && hot.warm > cold.warm + 40 && hot.size > cold.size, JSON.stringify([cold, hot]));
-        ok(g.shares.length > 2 && g.shares.every((s) => /^\d+ %$/.test(s)), g.shares.join());
+        ok(g.shares.length > 2 && g.shares.every((s) => /^\d+(\.\d)? %$/.test(s)), g.shares.join());
         ok(Math.max(...g.widths) > 2 * Math.min(...g.widths), "the heaviest call is not drawn heavier");
     });
     await t.axe(page, "call graph");

@@ -156,6 +156,19 @@ export default async function (t) {
         await page.getByRole("searchbox", {name: "filter services"}).fill("chec");
         await page.waitForFunction(() => [...document.querySelectorAll("table.trends tbody th")].map((e) => e.innerText).join() === "checkout");
     });
+    await t.check("Services: a change with its range is not cut off", async () => {
+        const until = Math.floor(Date.now() / 1000) - 5;
+        for (const [from, data] of [[until - 240, "main;falling 300\n"], [until - 20, "main;falling 9\n"]])
+            await page.request.post(`${t.url}/ingest?name=falling&from=${from}&until=${from + 10}&format=folded&sampleRate=100&units=samples`, {data, headers: {"content-type": "text/plain"}});
+        for (const width of [1000, 1280, 1400]) {
+            await page.setViewportSize({width, height: 900});
+            await page.goto(`${t.url}/services?from=${until - 300}&to=${until}`);
+            const cell = page.locator("td.change", {hasText: /− ?\d+ % \(.* to .*\)/}).first();
+            await cell.waitFor();
+            ok(await cell.evaluate((e) => e.scrollWidth <= e.clientWidth), `${width} px: ${await cell.innerText()}`);
+        }
+        await page.setViewportSize({width: 1400, height: 900});
+    });
     await t.check("completion: Enter takes the suggestion", async () => {
         await page.goto(`${t.url}/explore?from=now-2h`);
         await settled(page);

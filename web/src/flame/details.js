@@ -45,7 +45,7 @@ export function Tooltip({hover, l, cover, diff, inverted, rootName}) {
     const i = h.node, {tree} = l, f = tree.frame[i];
     if (tree.isFolded(i))
         return html`<div class="tip" ref=${el}><b>${number(tree.folded?.[i] ?? 0)} small frames</b>
-            <p>Each too narrow to draw; together ${percent(l.w[i] / l.w[0])}. Click to look inside.</p></div>`;
+            <p>Each too narrow to draw; together ${percent(l.w[i] / l.w[0], undefined, digitsOf(samplesOf(tree.total[0][i], tree.unit, cover?.rate)))}. Click to look inside.</p></div>`;
     const why = i ? whyUnnamed(tree.frames, f) : null;
     const badge = i ? kindBadge(tree.frames, f) : "";
     return html`<div class="tip" ref=${el}>

@@ -3,7 +3,7 @@
 // one hatched mark, so that nothing is missing from the picture.
 import {childFrom} from "./layout.js";
 import {kindBadge, shortName} from "../lib/names.js";
-import {number, percent} from "../lib/units.js";
+import {number} from "../lib/units.js";
 
 export const ROW = 19;
 const MIN_PX = 0.5, TEXT_PX = 26, PAD = 4;
@@ -278,7 +278,7 @@ export class Painter {
             const used = text === name.full ? name.fullW ?? ruler.width(text) : space;
             if (space - used > 70 && i !== 0 && v.share) {
                 ctx.globalAlpha = 0.55;
-                ctx.fillText(percent(v.share(i)), left + used + 8, y);
+                ctx.fillText(v.share(i), left + used + 8, y);
             }
         }
         ctx.globalAlpha = 1;

@@ -5,6 +5,7 @@ import {html} from "htm/preact";
 import {useEffect, useId, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 import {signal} from "@preact/signals";
 import {comparison} from "../lib/diff.js";
+import {digitsOf, percent, samplesOf} from "../lib/units.js";
 import {diffColor, painter, textColor, themeOf} from "../lib/color.js";
 import {openMenu} from "../parts/menu.js";
 import {AriaPath} from "./aria.js";
@@ -54,6 +55,9 @@ export function Flame(props) {
     const found = useMemo(() => timedSearch(l, search), [l, search]);
     const target = useMemo(() => l.tree.find(zoom).node, [l, zoom.join("\0")]);
 
+    // How many digits the share of a box has; in a comparison, those of the side with more samples.
+    const digitsAt = (i) => digitsOf(diff ? diff.samples(Math.max(tree.total[0][i], tree.total[1][i])) : samplesOf(tree.total[0][i], tree.unit, props.cover?.rate));
+
     const live = useRef({}), shown = useRef({});
     live.current = {l, target, onRange: props.onRange};
     useLayoutEffect(() => {
@@ -98,9 +102,9 @@ export function Flame(props) {
     }, [l, target]);
     useLayoutEffect(() => {
         engine.current.dress({...looks[theme], theme, text: textColor(theme), flip, search: found, rootName: props.rootName,
-            color: colorOf(l, by, theme, found, diff), share: (i) => l.w[i] / l.w[0]});
-    }, [l, by, theme, found, flip, props.rootName, diff]);
-    useEffect(() => props.onFound?.(found), [found]);
+            color: colorOf(l, by, theme, found, diff), share: (i) => percent(l.w[i] / l.w[0], undefined, digitsAt(i))});
+    }, [l, by, theme, found, flip, props.rootName, diff, props.cover?.rate]);
+    useEffect(() => props.onFound?.(found && {...found, digits: digitsOf(samplesOf(found.share * tree.total[0][0], tree.unit, props.cover?.rate))}), [found]);
 
     const zoomTo = (node) => {
         if (node < 0) return;
@@ -126,7 +130,7 @@ export function Flame(props) {
                 <canvas ref=${canvas} class="flame-canvas"></canvas>
                 <canvas ref=${over} class="flame-canvas flame-over"></canvas>
             </div>
-            <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} />
+            <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} cover=${props.cover} diff=${diff} />
         </div>
         <span id=${id + "-help"} class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
         <${Tooltip} hover=${hover} l=${l} cover=${props.cover} diff=${diff} inverted=${props.inverted} rootName=${props.rootName} />

@@ -123,6 +123,9 @@ export function percent(share, digits, significant = 3) {
     return fixed(p, digits ?? (a >= 99.995 ? 0 : a >= 99.95 ? 2 : a >= 10 ? 1 : a >= 0.1 || a === 0 ? 2 : 3)) + " %";
 }
 
+// The share of a value in a whole, with as many digits as its samples allow.
+export const shareText = (v, whole, unit, rate) => percent(v / (whole || 1), undefined, digitsOf(samplesOf(v, unit, rate)));
+
 // Percentage points, with a sign.
 export function points(d) {
     const p = d * 100;

@@ -54,7 +54,7 @@ function options({data, names, theme, width, height, onBrush, onPick, marks, col
     const {grid, text} = ink[theme];
     const line = {stroke: text, grid: {stroke: grid, width: 1}, ticks: {stroke: grid, width: 1, size: 4}, font: "11px system-ui, sans-serif"};
     return {
-        width, height, padding: [6, 8, 0, 0], legend: {show: false},
+        width, height, padding: [6, 26, 0, 0], legend: {show: false},
         cursor: {drag: {x: true, y: false, setScale: false}, points: {size: 6}, y: false},
         scales: {x: {time: true}, y: {range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1]}},
         axes: [

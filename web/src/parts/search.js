@@ -22,5 +22,5 @@ export function SearchBox({value, found, onInput}) {
         } else if (e.key === "Enter") document.querySelector(".flame-box")?.focus();
     };
     return html`<span class="search" role="search"><input id="search" type="search" ref=${el} aria-label="search frames (regular expression)" placeholder="search  /" spellcheck=${false}
-        value=${text} onInput=${input} onKeyDown=${keys} /><span class="search-found num" role="status">${text && found ? found.wrong ? "plain text" : `${percent(found.share)} · ${found.count}` : ""}</span></span>`;
+        value=${text} onInput=${input} onKeyDown=${keys} /><span class="search-found num" role="status">${text && found ? found.wrong ? "plain text" : `${percent(found.share, undefined, found.digits)} · ${found.count}` : ""}</span></span>`;
 }

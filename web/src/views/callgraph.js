@@ -6,7 +6,7 @@ import {html} from "htm/preact";
 import {useEffect, useMemo, useRef} from "preact/hooks";
 import {oklch, painter, themeOf} from "../lib/color.js";
 import {shortName} from "../lib/names.js";
-import {amount, percent} from "../lib/units.js";
+import {amount, digitsOf, samplesOf, samplesText, shareText} from "../lib/units.js";
 import {patch} from "../lib/url.js";
 import {shape} from "../parts/flamepane.js";
 import {Choice} from "../parts/menu.js";
@@ -102,7 +102,7 @@ function heat(share, theme) {
 }
 
 // of: names the selection; the picture keeps its place while the same one is refreshed.
-export function CallGraph({tree: whole, params, of}) {
+export function CallGraph({tree: whole, params, of, cover}) {
     const own = useStatus().data?.ownCode;
     const tree = useMemo(() => shape(whole, params, own), [whole, params.mine, params.rec, params.frames, own]);
     const limit = Number(params.boxes) || 60;
@@ -120,9 +120,9 @@ export function CallGraph({tree: whole, params, of}) {
             <span class="muted">functions${graph.left > 0 ? `; ${graph.left} smaller ones are left out` : ""}. Warm boxes take time themselves, arrows are calls with their share. Drag moves, wheel zooms.</span></div>
         <svg ref=${svg} class="graph-svg" role="group" aria-label=${`Call graph of ${graph.nodes.length} functions`} tabindex="0">
             <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" markerUnits="userSpaceOnUse" orient="auto"><path d="M0,0 L8,4 L0,8 z" class="edge-tip"/></marker></defs>
-            ${graph.calls.map((c) => html`<path key=${c.a + ">" + c.b} class="edge" marker-end="url(#tip)" d=${line(g.edge(String(c.a), String(c.b)).points)} stroke-width=${(0.8 + 5 * (c.w / graph.whole)).toFixed(2)}><title>${shortName(name(graph, c.a))} → ${shortName(name(graph, c.b))}: ${percent(c.w / graph.whole)}</title></path>`)}
-            ${graph.calls.filter((c) => c.w / graph.whole >= 0.05).map((c) => html`<${EdgeWeight} key=${c.a + "=" + c.b} points=${g.edge(String(c.a), String(c.b)).points} text=${percent(c.w / graph.whole, 0)} />`)}
-            ${graph.nodes.map((n) => html`<${GraphBox} key=${n.g} n=${n} at=${g.node(String(n.g))} tree=${tree} whole=${graph.whole} fill=${paint ? paint(n.frame) : heat(n.self / graph.whole, theme)} />`)}
+            ${graph.calls.map((c) => html`<path key=${c.a + ">" + c.b} class="edge" marker-end="url(#tip)" d=${line(g.edge(String(c.a), String(c.b)).points)} stroke-width=${(0.8 + 5 * (c.w / graph.whole)).toFixed(2)}><title>${shortName(name(graph, c.a))} → ${shortName(name(graph, c.b))}: ${shareText(c.w, graph.whole, tree.unit, cover?.rate)}${samplesAt(c.w, tree, cover)}</title></path>`)}
+            ${graph.calls.filter((c) => c.w / graph.whole >= 0.05).map((c) => html`<${EdgeWeight} key=${c.a + "=" + c.b} points=${g.edge(String(c.a), String(c.b)).points} text=${shareText(c.w, graph.whole, tree.unit, cover?.rate)} />`)}
+            ${graph.nodes.map((n) => html`<${GraphBox} key=${n.g} n=${n} at=${g.node(String(n.g))} tree=${tree} cover=${cover} whole=${graph.whole} fill=${paint ? paint(n.frame) : heat(n.self / graph.whole, theme)} />`)}
         </svg></div>`;
 }
 
@@ -133,15 +133,22 @@ function EdgeWeight({points, text}) {
 
 const name = (graph, g) => graph.nodes.find((n) => n.g === g).name;
 
-function GraphBox({n, at, tree, whole, fill}) {
+// ", 120 samples at 99 Hz", where the rate is known.
+function samplesAt(v, tree, cover) {
+    const n = samplesOf(v, tree.unit, cover?.rate);
+    return n === undefined ? "" : `, ${samplesText(n)} at ${cover.rates.join("–")} Hz`;
+}
+
+function GraphBox({n, at, tree, cover, whole, fill}) {
+    const text = (v) => amount(v, tree.unit, tree.type, digitsOf(samplesOf(v, tree.unit, cover?.rate)));
     const pick = () => patch({view: "sandwich", fn: n.name, zoom: ""});
     const x = at.x - at.width / 2, y = at.y - at.height / 2;
     return html`<a class="box" href="#" role="button"
         onClick=${(e) => (e.preventDefault(), e.currentTarget.closest("svg").dataset.moved !== "1" && pick())} transform=${`translate(${x.toFixed(1)},${y.toFixed(1)})`}>
-        <title>${`${n.name}\nself ${amount(n.self, tree.unit, tree.type)}, total ${amount(n.total, tree.unit, tree.type)}`}</title>
+        <title>${`${n.name}\nself ${text(n.self)}, total ${text(n.total)}${samplesAt(n.total, tree, cover)}`}</title>
         <rect width=${at.width.toFixed(1)} height=${at.height.toFixed(1)} rx="3" fill=${fill} />
         ${n.lines.map((l, i) => html`<text x=${(at.width / 2).toFixed(1)} y=${(6 + (i + 1) * n.size * 1.25).toFixed(1)} font-size=${n.size.toFixed(1)} text-anchor="middle">${l}</text>`)}
-        <text class="box-num" x=${(at.width / 2).toFixed(1)} y=${(6 + (n.lines.length + 1) * n.size * 1.25).toFixed(1)} font-size=${(n.size * 0.86).toFixed(1)} text-anchor="middle">${percent(n.self / whole)} of ${percent(n.total / whole)}</text></a>`;
+        <text class="box-num" x=${(at.width / 2).toFixed(1)} y=${(6 + (n.lines.length + 1) * n.size * 1.25).toFixed(1)} font-size=${(n.size * 0.86).toFixed(1)} text-anchor="middle">${shareText(n.self, whole, tree.unit, cover?.rate)} of ${shareText(n.total, whole, tree.unit, cover?.rate)}</text></a>`;
 }
 
 // The part of a graph that is seen. The whole fits into the picture, as long as letters can be read; otherwise its top, where it begins.

@@ -192,7 +192,7 @@ function Pane({p, q, range, view}) {
         : view === "chart" ? html`<${FlameChart} p=${p} q=${q} range=${range} />`
         : view === "table" ? html`<${TopTable} p=${p} q=${two ?? q} range=${p.cell ? null : range} diff=${!!two} />`
         : html`<${Loaded} of=${tree} what="profiles" empty=${(d) => !(d.total[0][0] > 0) && !(d.total[1]?.[0] > 0)} nothing=${html`<${Nothing} p=${p} q=${q} range=${range} />`}>
-            ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} of=${tree.url} />`
+            ${(data) => view === "graph" ? html`<${CallGraph} tree=${data} params=${p} of=${tree.url} cover=${cover} />`
             : html`<div class=${view === "both" ? "split" : explaining ? "explained" : "whole"}>
                 ${view === "both" && html`<${TopTable} p=${p} q=${q} range=${range} narrow />`}
                 <${FlamePane} tree=${data} params=${p} cover=${cover} mode=${data.columns > 1 ? modeOf(p, data.type, cover) : ""} onFound=${setFound} rootName=${rootName(q.query, p.timeless)} />

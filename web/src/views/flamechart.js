@@ -7,7 +7,7 @@ import {apiUrl, useData} from "../lib/api.js";
 import {hash, oklch, themeOf} from "../lib/color.js";
 import {shortName} from "../lib/names.js";
 import {parseCell} from "../lib/time.js";
-import {clock, duration, percent} from "../lib/units.js";
+import {clock, digitsOf, duration, percent} from "../lib/units.js";
 import {href, patch} from "../lib/url.js";
 import {Box, Loaded} from "../parts/states.js";
 
@@ -211,7 +211,7 @@ const threadName = (t) => `${t.name || t.service || "thread"}${t.id ? ` (${t.id}
 
 function share(t, d) {
     const ns = Number(d.step) * d.columns;
-    return d.sliced ? `${t.samples} samples` : `${percent(Math.min(1, t.running / ns))} running${t.waiting ? `, ${percent(Math.min(1, t.waiting / ns))} waiting` : ""}, ${t.samples} samples`;
+    return d.sliced ? `${t.samples} samples` : `${percent(Math.min(1, t.running / ns), undefined, digitsOf(t.samples))} running${t.waiting ? `, ${percent(Math.min(1, t.waiting / ns))} waiting` : ""}, ${t.samples} samples`;
 }
 
 function paint(canvas, box, {d, lanes, from, length, drag, theme}) {
@@ -293,6 +293,7 @@ function paintAxis(x, {from, length, w, top, dark, muted}) {
         const at = (Number(t - from) / Number(length)) * w, whole = Number(t / 1000000n);
         const part = every < 1e9 ? "." + String(Number((t / 100000n) % 10000n)).padStart(4, "0").slice(0, every < 1e6 ? 4 : 3) : "";
         x.fillRect(at, top + 13, 1, 5);
-        x.fillText(clock(whole, {seconds: every < 60e9, date: "never"}) + part, at + 3, top + 12);
+        const text = clock(whole, {seconds: every < 60e9, date: "never"}) + part;
+        if (at + 3 + x.measureText(text).width <= w) x.fillText(text, at + 3, top + 12);
     }
 }

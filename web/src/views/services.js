@@ -175,8 +175,8 @@ function Changed({range}) {
         <${Loaded} of=${top} what="changes" empty=${(d) => !d.rows.length || !d.total[0] || !d.total[1]} nothing=${html`<p class="muted foot">Only one half of this time range has profiles: nothing to compare.</p>`}>${(d) => {
             const {diff, list} = rows(d);
             if (!list.length) return html`<p class="muted foot">Nothing changed by more than the sampling noise.</p>`;
-            return html`<table><caption class="sr">functions whose rate changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num">change</th></tr></thead>
+            return html`<table><caption class="sr">functions whose rate changed most</caption><thead><tr><th scope="col">function</th><th scope="col" class="num">before</th><th scope="col" class="num">now</th><th scope="col" class="num change">change</th></tr></thead>
         <tbody>${list.map(({r, x}) => html`<tr><td class="wide"><a class="fn" title=${r.name} href=${href("compare", {...q, search: "^" + r.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + "$"})}>${functionName(r.name)}</a></td>
-            <td class="num">${fresh(diff.show(r.self[0], 0, digitsOf(diff.samples(r.self[0]))))}</td><td class="num">${fresh(diff.show(r.self[1], 1, digitsOf(diff.samples(r.self[1]))))}</td><td class=${"num " + (x.d > 0 ? "more" : "less")}>${fresh(changeText(x))}</td></tr>`)}</tbody></table>`;
+            <td class="num">${fresh(diff.show(r.self[0], 0, digitsOf(diff.samples(r.self[0]))))}</td><td class="num">${fresh(diff.show(r.self[1], 1, digitsOf(diff.samples(r.self[1]))))}</td><td class=${"num change " + (x.d > 0 ? "more" : "less")} title=${changeText(x)}>${fresh(changeText(x))}</td></tr>`)}</tbody></table>`;
         }}<//></section>`;
 }
