@@ -220,24 +220,28 @@ STEP static void gateway_handle(struct shop_order *o, int checkout)
 }
 
 /* Customers do not order less because the shop has become slow: the rate of orders stays, so that what did not change costs as
- * much as before. Up to a second of orders is caught up on. */
-static void wait_for_order(int64_t *next)
+ * much as before. Up to a second of orders is caught up on. The times are random: at a fixed interval, requests would run in step
+ * with the kernel's tick, at which timers of CPU clocks fire, and the first function of a request would be sampled always or never. */
+static void wait_for_order(int64_t *next, uint32_t random)
 {
-    *next = MAX(*next + ORDER_EVERY_MS * NS_PER_MS, clock_mono() - NS_PER_S);
+    int64_t pause = (int64_t) (random % (2 * ORDER_EVERY_MS * (uint32_t) NS_PER_MS));
+
+    *next = MAX(*next + pause, clock_mono() - NS_PER_S);
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &(struct timespec){*next / NS_PER_S, *next % NS_PER_S}, NULL);
 }
 
 static void gateway_run(int checkout)
 {
     int64_t next = clock_mono();
+    uint32_t pause = 0;
 
     for (;;) {
         struct shop_order o = {0};
 
-        if (getrandom(o.trace, sizeof o.trace, 0) < 0 || getrandom(o.item, sizeof o.item, 0) < 0)
+        if (getrandom(o.trace, sizeof o.trace, 0) < 0 || getrandom(o.item, sizeof o.item, 0) < 0 || getrandom(&pause, sizeof pause, 0) < 0)
             return;
         gateway_handle(&o, checkout);
-        wait_for_order(&next);
+        wait_for_order(&next, pause);
     }
 }
 
