@@ -45,6 +45,7 @@ export function changeText(x) {
     if (x.ratio > 9) return `×${(x.ratio + 1).toFixed(1)}`;
     if (!x.known) return signed(x.ratio);
     const times = x.ratio + 1, error = times * x.spread;
-    if (x.spread > 0.5) return `${signed(x.ratio)} (${signed(times * Math.exp(-x.spread) - 1)} to ${signed(times * Math.exp(x.spread) - 1)})`;
+    const rough = (r) => signed(Number(r.toPrecision(2)));
+    if (x.spread > 0.5) return `${rough(x.ratio)} (${rough(times * Math.exp(-x.spread) - 1)} to ${rough(times * Math.exp(x.spread) - 1)})`;
     return `${signed(x.ratio)} ± ${percent(error, error >= 0.0995 ? 0 : 1)}`;
 }

@@ -37,14 +37,17 @@ function byService(data, live) {
 // Programs of the system and shells, whatever else is known about them.
 const system = /^(kernel$|kworker|ksoftirqd|kcompactd|kswapd|rcu_|migration|systemd(-\w+)?$|init$|dbus-(daemon|broker)|sshd?$|cron$|agetty|login$|bash$|sh$|dash$|zsh$|sudo$|apt(-get)?$|dpkg|ps$|ls$|grep$|sed$|awk$|cat$|find$|git$|make$|ninja$|cc1(plus)?$|gcc$|g\+\+$|as$|ld$|clang|rg$|top$|udevd|polkitd|rsyslogd|unknown_service$)/;
 
-// A service is what keeps running: seen for at least half of the time that any program was seen. What an SDK, a container or a
-// pod has given a version that is not a build id is one in any case.
-function isService(name, cpu, deploys, steps) {
+// A service is what keeps running: seen for at least half of the time that any program was seen, and not as processes that were too
+// short to be identified, unless it uses much. What an SDK, a container or a pod has given a version that is not a build id is one
+// in any case.
+const MUCH = 0.05;
+function isService(name, cpu, deploys, {steps, whole}) {
     if (system.test(name)) return false;
     if (deploys?.some((d) => d.version && !isBuildId(d.version))) return true;
     if (!cpu) return true; // no CPU time: another type is sent on purpose
-    if (deploys?.some((d) => !d.version) && deploys.some((d) => d.version)) return false; // some of its processes were too short to be identified
-    return cpu.seen >= Math.max(1, steps / 2);
+    if (cpu.seen < Math.max(1, steps / 2)) return false;
+    const unidentified = deploys?.some((d) => !d.version) && deploys.some((d) => d.version);
+    return !unidentified || cpu.total >= MUCH * whole;
 }
 
 function Trend({type, of, unit}) {
@@ -107,10 +110,10 @@ function grouped(list) {
 
 // Services above, programs that run for moments and the system's own folded below.
 function Lists({services, of}) {
-    const {maps, versions, steps, p} = of;
+    const {maps, versions, p} = of;
     const low = (p.search ?? "").toLowerCase();
     const kept = services.filter((s) => s.name.toLowerCase().includes(low));
-    const main = kept.filter((s) => isService(s.name, maps.cpu.get(s.name), versions.get(s.name), steps)), rest = kept.filter((s) => !main.includes(s));
+    const main = kept.filter((s) => isService(s.name, maps.cpu.get(s.name), versions.get(s.name), of)), rest = kept.filter((s) => !main.includes(s));
     const open = p.others === "1" || low !== "" || !main.length;
     return html`${main.length || !rest.length ? html`<${Rows} services=${main} of=${of} caption="services" none=${low ? `No service has “${p.search}” in its name.` : ""} />` : ""}
         ${rest.length ? html`<section class="fold"><button class="quiet" aria-expanded=${String(open)} onClick=${() => patch({others: open ? "" : "1"}, {replace: true})}><span aria-hidden="true">${open ? "▾" : "▸"}</span> ${rest.length} short-lived and system programs
