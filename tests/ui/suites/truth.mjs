@@ -97,6 +97,19 @@ export default async function (t) {
         ok(/samples 302 at 10–100 Hz/.test(await hover(other, "work")), await hover(other, "work"));
         await other.context().close();
     });
+    await t.check("the tooltip of the chart says how many samples a point rests on", async () => {
+        const over = page.locator(".chart .u-over"), tip = page.locator(".chart-tip"), {width} = await over.boundingBox();
+        let n = 0, seen = new Set();
+        for (let x = 2; x < width; x += 2) {
+            await over.hover({position: {x, y: 20}});
+            const text = (await tip.isVisible()) ? (await tip.innerText()).replace(/\s+/g, " ") : "", found = /cores · ([\d,.]+)(k?) samples?$/.exec(text);
+            if (text && !/\d samples?$|^\d\d:\d\d:\d\d$/.test(text)) throw new Error(text);
+            if (found && !seen.has(text)) n += Number(found[1].replace(/,/g, "")) * (found[2] ? 1000 : 1);
+            seen.add(text);
+        }
+        ok(n > 10200 && n < 10400, `all points have ${n} of the 10,310 samples`);
+        await page.mouse.move(0, 0);
+    });
     await t.check("a chart has a gap where there are no profiles", async () => {
         await page.waitForFunction(() => document.querySelector(".chart canvas"));
         const orange = (minutesAgo) => page.evaluate((ago) => {

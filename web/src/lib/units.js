@@ -146,6 +146,18 @@ export function clock(ms, {seconds = true, date = "auto"} = {}) {
     return date === "never" || (date === "auto" && today) ? time : `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${time}`;
 }
 
+const EVERY = [1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10, 15e9, 30e9, 60e9, 120e9, 300e9, 600e9, 900e9, 1800e9, 3600e9, 7200e9, 10800e9, 21600e9, 43200e9];
+
+// Round times within a range of nanoseconds (BigInt), at most so many: [{part (of the range), text}].
+export function timeTicks(from, length, most) {
+    const every = EVERY.find((u) => Number(length) / u <= most) ?? 86400e9, out = [];
+    for (let t = ((from - 1n) / BigInt(every) + 1n) * BigInt(every); t < from + length; t += BigInt(every)) {
+        const fraction = every < 1e9 ? "." + String(Number((t / 100000n) % 10000n)).padStart(4, "0").slice(0, every < 1e6 ? 4 : 3) : "";
+        out.push({part: Number(t - from) / Number(length), text: clock(Number(t / 1000000n), {seconds: every < 60e9, date: "never"}) + fraction});
+    }
+    return out;
+}
+
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 // The same where there is little room: the time of today, else the day.

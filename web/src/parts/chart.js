@@ -4,8 +4,9 @@ import {html} from "htm/preact";
 import {useEffect, useRef} from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import {coverageOf} from "../lib/api.js";
 import {seriesColor, themeOf} from "../lib/color.js";
-import {axis, clock, perStep} from "../lib/units.js";
+import {axis, clock, perStep, samplesOf, samplesText} from "../lib/units.js";
 
 const ink = {light: {grid: "#ebe8e4", text: "#6b645d"}, dark: {grid: "#2a2826", text: "#a39c94"}};
 
@@ -122,6 +123,12 @@ export function Chart({data, names, height = 120, onBrush, onPick, marks, label,
         <div ref=${el} class="chart-host"></div><div class="tip chart-tip" ref=${tip} hidden></div></div>`;
 }
 
+// " · 78 samples"; how many of each rate there are in a step is not known.
+function samplesAt(data, i, idx) {
+    const {rate, rates} = coverageOf(data), n = samplesOf(data.series[i].values[idx], data.unit, rate);
+    return n === undefined ? "" : ` · ${rates.length > 1 ? "about " : ""}${samplesText(n)}`;
+}
+
 function showTip(u, tip, data, names, theme) {
     const {idx, left} = u.cursor;
     if (idx === null || idx === undefined || left < 0) {
@@ -140,7 +147,7 @@ function showTip(u, tip, data, names, theme) {
         dot.style.background = seriesColor(i, theme);
         text.textContent = name;
         num.className = "num";
-        num.textContent = axis(v, data.unit, data.type) + (data.unit === "nanoseconds" && data.type === "cpu" ? " cores" : "");
+        num.textContent = axis(v, data.unit, data.type) + (data.unit === "nanoseconds" && data.type === "cpu" ? " cores" : "") + samplesAt(data, i, idx);
         row.append(dot, text, num);
         tip.append(row);
     }

@@ -4,7 +4,7 @@
 import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {oklch, themeOf} from "../lib/color.js";
-import {amount, clock, duration} from "../lib/units.js";
+import {amount, clock, digitsOf, duration, samplesText, timeTicks} from "../lib/units.js";
 
 const LEFT = 46, BOTTOM = 15, HEIGHT = 108;
 
@@ -34,8 +34,8 @@ export function TimeMap({data, cells, type, unit, onSelect}) {
     const edge = (cell) => from + BigInt(Math.floor(cell / data.rows)) * step + (BigInt(cell % data.rows) * step) / BigInt(data.rows);
     const times = (a, b) => [edge(Math.min(a, b)), edge(Math.max(a, b) + 1)];
     const tell = (e) => {
-        const cell = at(e);
-        setTip(`${cellText(times(cell, cell))}: ${amount(data.values[cell] * data.scale, unit, type)}`);
+        const cell = at(e), v = data.values[cell] * data.scale, n = (v * data.samples) / data.timed;
+        setTip(`${cellText(times(cell, cell))}: ${amount(v, unit, type, digitsOf(n))}${v ? `, about ${samplesText(Math.max(1, n))}` : ""}`);
     };
     const hint = cells.length === 2 ? "The flame graph shows the second time against the first. Drag to begin again." : cells.length === 1 ? "Drag over another time to compare it with the first." : `Drag over cells to see what ran then; a row is ${duration(row)}.`;
     return html`<div class="timemap"><canvas ref=${el} role="img" aria-label=${`when samples were taken: ${data.columns} columns of ${duration(Number(data.step))}, ${data.samples} samples`} style=${{height: HEIGHT + "px"}}
@@ -73,11 +73,10 @@ function paint(canvas, data, cells, theme) {
     x.font = "10.5px system-ui, sans-serif";
     x.textAlign = "right";
     for (const k of [0, 0.5, 1]) x.fillText(duration(Number(data.step) * k), LEFT - 5, Math.max(9, k * (HEIGHT - BOTTOM)));
-    x.textAlign = "left";
-    const marks = Math.min(columns, Math.max(2, Math.floor(w / 160))), begin = Number(data.from) / 1e6;
-    for (let k = 0; k < marks; k++) {
-        const c = Math.floor((k * columns) / marks);
-        x.fillText(clock(begin + (c * Number(data.step)) / 1e6, {date: "never"}), LEFT + c * cw, HEIGHT - 3);
+    x.textAlign = "center";
+    for (const {part, text} of timeTicks(BigInt(data.from), BigInt(data.step) * BigInt(columns), (w - LEFT) / 90)) {
+        const at = LEFT + part * (w - LEFT), half = x.measureText(text).width / 2;
+        if (at - half >= LEFT - 20 && at + half <= w) x.fillText(text, at, HEIGHT - 3);
     }
     cells.forEach((cell, i) => frame(x, data, cell, {cw, ch, rows, columns}, outline(i, theme)));
 }

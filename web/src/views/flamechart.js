@@ -7,7 +7,7 @@ import {apiUrl, useData} from "../lib/api.js";
 import {hash, oklch, themeOf} from "../lib/color.js";
 import {shortName} from "../lib/names.js";
 import {parseCell} from "../lib/time.js";
-import {clock, digitsOf, duration, percent} from "../lib/units.js";
+import {clock, digitsOf, duration, percent, timeTicks} from "../lib/units.js";
 import {href, patch} from "../lib/url.js";
 import {Box, Loaded} from "../parts/states.js";
 
@@ -172,7 +172,7 @@ function Lanes({d, p, q, whole, shown, loading}) {
             <button aria-label="zoom in" onClick=${() => scale(1n, 4n)}>+</button><button aria-label="zoom out" onClick=${() => scale(4n, 1n)}>−</button>
             <button aria-label="earlier" onClick=${() => move(-2)} disabled=${!zoomed}>←</button><button aria-label="later" onClick=${() => move(2)} disabled=${!zoomed}>→</button>${zoomed && html`<button onClick=${() => zoom(null)}>Whole range</button>`}
             <span class="muted">${d.count > d.threads.length ? `the ${d.threads.length} busiest of ${d.count} threads` : d.count === 1 ? "1 thread" : `${d.count} threads`}${d.sliced ? ` · ${d.read} of ${d.columns} columns, 2 s of each: zoom in for all samples` : ""}${loading ? " · loading…" : ""}</span>
-            <span class="grow"></span><span class="legend"><i class="dot run"></i>running <i class="dot wait"></i>waiting (off-CPU)</span>
+            <span class="grow"></span><span class="legend">coloured: running <i class="dot wait"></i>waiting (off-CPU)</span>
             ${zoomed && html`<a class="button" href=${href("explore", {query: q.query, from: p.from, to: p.to, cell: `${shown[0]}-${shown[1]}`})} title="The flame graph of exactly this time">Flame graph of this time</a>`}</div>
         <div class="lanes" ref=${box} tabindex="0" role="region" aria-label="flame chart" onKeyDown=${keys}
             onPointerDown=${(e) => (e.button || ((start.current = timeAt(e)), box.current.setPointerCapture(e.pointerId)))}
@@ -281,19 +281,13 @@ function paintSpan(x, s, {from, length, w, y, dark}) {
     if (Math.min(w, b) - Math.max(0, a) > 30) label(x, s.name || "span " + s.spanId.slice(0, 8), Math.max(0, a) + 3, y + 10, Math.min(w, b) - Math.max(0, a) - 6);
 }
 
-const units = [1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 2e9, 5e9, 1e10, 15e9, 30e9, 60e9, 120e9, 300e9, 600e9, 900e9, 1800e9, 3600e9, 7200e9, 10800e9, 21600e9, 43200e9];
-
 // Times along the upper edge, which stays in view.
 function paintAxis(x, {from, length, w, top, dark, muted}) {
-    const every = units.find((u) => (Number(length) / u) * 90 <= w) ?? 86400e9, first = (from / BigInt(every) + 1n) * BigInt(every);
     x.fillStyle = dark ? "#1b1917" : "#ffffff";
     x.fillRect(0, top, w, AXIS - 2);
     x.fillStyle = muted;
-    for (let t = first; t < from + length; t += BigInt(every)) {
-        const at = (Number(t - from) / Number(length)) * w, whole = Number(t / 1000000n);
-        const part = every < 1e9 ? "." + String(Number((t / 100000n) % 10000n)).padStart(4, "0").slice(0, every < 1e6 ? 4 : 3) : "";
-        x.fillRect(at, top + 13, 1, 5);
-        const text = clock(whole, {seconds: every < 60e9, date: "never"}) + part;
-        if (at + 3 + x.measureText(text).width <= w) x.fillText(text, at + 3, top + 12);
+    for (const {part, text} of timeTicks(from, length, w / 90)) {
+        x.fillRect(part * w, top + 13, 1, 5);
+        if (part * w + 3 + x.measureText(text).width <= w) x.fillText(text, part * w + 3, top + 12);
     }
 }

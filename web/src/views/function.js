@@ -90,5 +90,6 @@ function newcomer(d, used, nameOf) {
 
 function first(d, s, span) {
     const at = s.values.findIndex((v) => v > 0);
-    return at === 0 ? `seen for ${span} or longer` : `first seen ${clock(Number(d.from) / 1e6 + (at * Number(d.step)) / 1e6, {seconds: false})}`;
+    const edge = (k) => clock((Number(d.from) + k * Number(d.step)) / 1e6, {seconds: false});
+    return at === 0 ? `seen for ${span} or longer` : `first seen ${edge(at)} to ${edge(at + 1)}`;
 }
