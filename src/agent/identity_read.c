@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "model/semconv.h"
+#include "proc/proc_path.h"
 
 enum {
     MEMORY_MAX = 1 << 20,
@@ -289,8 +290,7 @@ static struct str executable(struct proc_reader *r, char *ret, size_t size)
     }
     if (!s.n)
         return r->s->exe_path ? str_from(r->s->exe_path) : (struct str){0};
-    if (str_ends(s, STR(" (deleted)")))
-        s.n -= 10;
+    proc_path_cut_deleted(&s);
     return s;
 }
 

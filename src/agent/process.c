@@ -19,6 +19,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "proc/proc_children.h"
+#include "proc/proc_path.h"
 
 enum { BUCKETS = 1024, PROCESSES_MAX = 16384, PIDS_READ_MAX = 2048 };
 static const uint64_t LINGER_NS = 10ull * NS_PER_S; /* samples of an image that ended arrive this late at most */
@@ -260,17 +261,10 @@ static int read_stat(struct process *p)
 static void read_exe(struct process *p)
 {
     char link[64], path[4096];
-    ssize_t n;
-    struct str s;
 
     snprintf(link, sizeof link, "/proc/%u/exe", p->pid);
-    n = readlink(link, path, sizeof path - 1);
-    if (n <= 0)
+    if (!proc_path_of_exe(link, path, sizeof path).n)
         return;
-    s = (struct str){path, (uint32_t) n};
-    if (str_ends(s, STR(" (deleted)")))
-        n -= 10;
-    path[n] = 0;
     mem_free(p->exe_path);
     p->exe_path = mem_strdup(path);
 }

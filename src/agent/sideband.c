@@ -7,7 +7,9 @@
 #include "agent/sideband.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/perf_event.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -16,6 +18,7 @@
 #include "agent/process.h"
 #include "agent/process_maps.h"
 #include "base/mem.h"
+#include "proc/proc_path.h"
 
 struct sideband {
     struct perf_rings rings;
@@ -124,11 +127,16 @@ static void on_mmap(struct processes *p, const struct record_mmap2 *m, uint64_t 
 {
     struct process_mapping new = {.start = m->start, .end = m->start + m->length, .offset = m->offset};
     size_t room = m->header.size - offsetof(struct record_mmap2, path);
+    char path[PATH_MAX];
+    struct str s;
 
     if (m->header.size <= offsetof(struct record_mmap2, path) || strnlen(m->path, room) == room || m->start >> 63)
         return;
-    new.anonymous = process_maps_is_anonymous(m->path);
-    new.path = new.anonymous ? NULL : (char *) m->path;
+    s = str_from(m->path);
+    new.deleted = proc_path_cut_deleted(&s); /* a program may be started from a file that was replaced */
+    snprintf(path, sizeof path, "%.*s", (int) s.n, s.p);
+    new.anonymous = process_maps_is_anonymous(path);
+    new.path = new.anonymous ? NULL : path;
     new.key = (struct object_key){m->inode, m->generation, m->major, m->minor};
     processes_mmap(p, m->pid, &new, time);
 }

@@ -238,7 +238,8 @@ static void gateway_run(int checkout)
     for (;;) {
         struct shop_order o = {0};
 
-        if (getrandom(o.trace, sizeof o.trace, 0) < 0 || getrandom(o.item, sizeof o.item, 0) < 0 || getrandom(&pause, sizeof pause, 0) < 0)
+        if (getrandom(o.trace, sizeof o.trace, 0) < 0 || getrandom(o.item, sizeof o.item, 0) < 0 ||
+            getrandom(&pause, sizeof pause, 0) < 0)
             return;
         gateway_handle(&o, checkout);
         wait_for_order(&next, pause);

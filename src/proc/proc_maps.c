@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "proc/proc_path.h"
 
 enum {
     PIECE = 32 << 10, /* the kernel returns a page or two at a time; a larger buffer would be mapped for each file */
@@ -44,10 +45,7 @@ static bool parse_line(struct str line, struct proc_map *m)
     m->shared = perms.p[3] == 's';
     while (line.n && line.p[0] == ' ')
         line = str_slice(line, 1, line.n);
-    if (str_ends(line, STR(" (deleted)"))) {
-        m->deleted = true;
-        line.n -= 10;
-    }
+    m->deleted = proc_path_cut_deleted(&line);
     m->path = line;
     return true;
 }

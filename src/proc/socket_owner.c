@@ -13,6 +13,7 @@
 
 #include "base/fd.h"
 #include "base/str.h"
+#include "proc/proc_path.h"
 #include "proc/proc_stat.h"
 
 enum { TABLE_MAX = 64 << 20, HOLDERS_MAX = 256, STATE_OPEN = 1, STATE_LISTEN = 10 };
@@ -177,7 +178,6 @@ int socket_owner_find(const char *address, struct socket_owner *ret)
     uint64_t inode = 0;
     char link[32];
     struct proc_stat st;
-    ssize_t n;
     int r = find_inode(address, &inode);
 
     if (r < 0)
@@ -188,10 +188,7 @@ int socket_owner_find(const char *address, struct socket_owner *ret)
         return -ENOENT;
     o.start_ticks = st.start_ticks;
     snprintf(link, sizeof link, "/proc/%d/exe", (int) o.pid);
-    n = readlink(link, o.exe, sizeof o.exe - 1);
-    o.exe[MAX(n, 0)] = 0;
-    if (str_ends(str_from(o.exe), STR(" (deleted)")))
-        o.exe[n - 10] = 0;
+    proc_path_of_exe(link, o.exe, sizeof o.exe);
     *ret = o;
     return 0;
 }

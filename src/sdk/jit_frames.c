@@ -13,6 +13,7 @@
 #include "base/fd.h"
 #include "proc/addr_names.h"
 #include "proc/jit_names.h"
+#include "proc/proc_path.h"
 
 static const int64_t KEPT_NS = NS_PER_S / 10; /* stacks of a heap profile are named one by one */
 
@@ -47,8 +48,7 @@ void jit_frames_refresh(void)
 {
     int64_t now = clock_mono();
     char exe[4096];
-    ssize_t n = readlink("/proc/self/exe", exe, sizeof exe);
-    struct str rest = {exe, n > 0 ? (uint32_t) n : 0}, base = rest;
+    struct str rest = proc_path_of_exe("/proc/self/exe", exe, sizeof exe), base = rest;
     bool has_map;
 
     if (read_ns && now - read_ns < KEPT_NS)

@@ -20,8 +20,11 @@
 #include "base/mem.h"
 #include "elf/elf.h"
 #include "elf/elf_id.h"
+#include "proc/proc_path.h"
 #include "unwind/loaded.h"
 #include "unwind/walk.h"
+
+static const char LOADED[] = "/proc/thread-self/exe"; /* the program that runs, whatever is at its path now */
 
 enum { FILES_MAX = 8192, KEPT = 4 };
 
@@ -111,18 +114,21 @@ static bool same_file(const struct module_file *a, const char *path, const struc
 
 static const char *path_of(const struct dl_phdr_info *info, bool first, char *buf, size_t n)
 {
-    ssize_t r;
-
     if (info->dlpi_name && info->dlpi_name[0])
         return info->dlpi_name;
-    r = first ? readlink("/proc/thread-self/exe", buf, n - 1) : -1;
-    if (r <= 0)
-        return "";
-    buf[r] = 0;
-    return buf;
+    return first ? proc_path_of_exe(LOADED, buf, n).p : "";
 }
 
 /* --- files --- */
+/* A program without a build id is recognised by its inode. */
+static bool is_replaced(const struct module_file *f)
+{
+    struct stat now, loaded;
+
+    return f->is_program && stat(LOADED, &loaded) == 0 &&
+           (stat(f->path, &now) < 0 || now.st_ino != loaded.st_ino || now.st_dev != loaded.st_dev);
+}
+
 /* A file that was replaced since it was loaded has the names of other code. */
 static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
 {
@@ -137,7 +143,7 @@ static bool is_the_same(const struct module_file *f, const struct elf_file *elf)
 static int open_same(const struct module_file *f, const char *path, struct elf_file **ret)
 {
     _cleanup_(elf_freep) struct elf_file *elf = NULL;
-    int r = elf_open(path, &elf, NULL);
+    int r = path == f->path && !f->build_id_n && is_replaced(f) ? -ESTALE : elf_open(path, &elf, NULL);
 
     if (r == 0 && !is_the_same(f, elf))
         r = -ESTALE;
@@ -181,7 +187,7 @@ static uint64_t text_offset(const struct dl_phdr_info *info)
 
 static int64_t add_file(const struct dl_phdr_info *info, bool first)
 {
-    struct module_file f = {0};
+    struct module_file f = {.is_program = first};
     char buf[4096];
     const char *path = path_of(info, first, buf, sizeof buf);
     size_t i;
@@ -218,19 +224,9 @@ int modules_open(const struct module_file *f, struct elf_file **ret)
     if (f->memory)
         return elf_from_bytes(f->memory, f->memory_size, false, ret, NULL);
     r = open_same(f, f->path, ret);
-    if (r < 0 && f == modules_file(1)) /* the program itself: works even if its path is not accessible, or the file
-                                          was replaced */
-        r = open_same(f, "/proc/thread-self/exe", ret);
+    if (r < 0 && f->is_program)
+        r = open_same(f, LOADED, ret);
     return r;
-}
-
-/* A program without a build id is recognised by its inode. */
-static bool is_replaced(const struct module_file *f)
-{
-    struct stat now, loaded;
-
-    return f == modules_file(1) && stat("/proc/thread-self/exe", &loaded) == 0 &&
-           (stat(f->path, &now) < 0 || now.st_ino != loaded.st_ino || now.st_dev != loaded.st_dev);
 }
 
 const char *modules_path(const struct module_file *f, char *buf, size_t n)
@@ -239,9 +235,9 @@ const char *modules_path(const struct module_file *f, char *buf, size_t n)
 
     if (!f->path || f->memory)
         return NULL;
-    if ((f->build_id_n || !is_replaced(f)) && open_same(f, f->path, &at_path) == 0)
+    if (open_same(f, f->path, &at_path) == 0)
         return f->path;
-    if (f != modules_file(1) || open_same(f, "/proc/thread-self/exe", &loaded) < 0)
+    if (!f->is_program || open_same(f, LOADED, &loaded) < 0)
         return NULL;
     snprintf(buf, n, "/proc/%d/exe", (int) getpid());
     return buf;

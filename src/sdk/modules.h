@@ -15,7 +15,8 @@
 enum { BUILD_ID_MAX = 20 };
 
 struct module_file {
-    char *path; /* NULL if it has none */
+    char *path;      /* NULL if it has none */
+    bool is_program; /* which can be read even if its path is not accessible, or the file was replaced */
     uint8_t build_id[BUILD_ID_MAX];
     uint32_t build_id_n;
     struct unwind_table *table;

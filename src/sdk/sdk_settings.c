@@ -10,6 +10,7 @@
 
 #include "base/url.h"
 #include "model/semconv.h"
+#include "proc/proc_path.h"
 
 static bool is_set(const char *s)
 {
@@ -254,7 +255,7 @@ static int read_identity(struct settings *s, const struct wick_options *o, struc
 {
     const char *env_name = secure_getenv("OTEL_SERVICE_NAME"), *env_attrs = secure_getenv("OTEL_RESOURCE_ATTRIBUTES");
     char exe[4096];
-    ssize_t n;
+    struct str path = proc_path_of_exe("/proc/thread-self/exe", exe, sizeof exe);
     int r = 0;
 
     s->service_name = arena_str(&s->arena, str_from(is_set(o->service_name) ? o->service_name : env_name));
@@ -263,10 +264,7 @@ static int read_identity(struct settings *s, const struct wick_options *o, struc
         r = read_attributes(s, o->resource_attributes, "resource_attributes", e);
     if (r == 0 && is_set(env_attrs))
         r = read_attributes(s, env_attrs, "OTEL_RESOURCE_ATTRIBUTES", e);
-    n = readlink("/proc/thread-self/exe", exe, sizeof exe);
-    if (r == 0 && !s->service_name.n && n > 0) {
-        struct str path = {exe, (uint32_t) n};
-
+    if (r == 0 && !s->service_name.n && path.n) {
         for (ptrdiff_t at; (at = str_find_char(path, '/')) >= 0;)
             path = str_slice(path, (size_t) at + 1, path.n);
         s->service_name = arena_str(&s->arena, path);

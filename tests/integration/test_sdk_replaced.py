@@ -7,6 +7,8 @@ import time
 
 import pytest
 from collector_peer import Sink
+from google.protobuf import json_format
+from opentelemetry.proto.profiles.v1development import profiles_pb2
 from sdk_tools import WICK
 
 MOVED = 300  # lines that the other build has before the code
@@ -37,6 +39,20 @@ int main(void)
     while (access("go", F_OK))
         usleep(1000);
     return late_for(3) == 1;
+}
+"""
+
+
+AGAIN = """#include <stdio.h>
+#include <unistd.h>
+unsigned late_for(double seconds);
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return late_for(2) == 1;
+    unlink("app");
+    execl("/proc/self/exe", "/proc/self/exe", "again", (char *) 0);
+    return 1;
 }
 """
 
@@ -100,3 +116,25 @@ def test_library(tmp_path, change):
                           {"LD_LIBRARY_PATH": str(tmp_path)})
     assert all(4 <= line <= 8 for line in got) if change == "none" else not any(line > MOVED for line in got), got
     assert got or change == "replaced"
+
+
+@pytest.mark.parametrize("by", ["libwick", "agent"])
+@pytest.mark.parametrize("id_flag", ["-Wl,--build-id=sha1", "-Wl,--build-id=none"], ids=["build-id", "no-build-id"])
+def test_program_that_was_gone_when_it_started(tmp_path, by, id_flag):
+    """The kernel calls such a program "app (deleted)". The service, the program and its mapping are "app"."""
+    if by == "agent" and os.geteuid():
+        pytest.skip("needs root")
+    (tmp_path / "late.c").write_text(LATE)
+    (tmp_path / "main.c").write_text(AGAIN)
+    subprocess.run(["cc", "-g", "-O1", "-o", "app", "late.c", "main.c", id_flag], cwd=tmp_path, check=True)
+    if by == "agent":
+        subprocess.run([WICK, "record", "-F", "200", "-o", "out.json", "--", "./app"], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+        requests = [json_format.Parse((tmp_path / "out.json").read_text(), profiles_pb2.ProfilesData())]
+    else:
+        with Sink() as sink:
+            subprocess.run([WICK, "run", "--export", f"http://127.0.0.1:{sink.port}", "--", "./app"], cwd=tmp_path, check=True, timeout=120)
+        requests = sink.requests
+    names = {a.value.string_value for r in requests for p in r.resource_profiles for a in p.resource.attributes if a.key == "service.name"}
+    strings = {x for r in requests for x in r.dictionary.string_table}
+    assert names - {"kernel"} == {"app"} and not any("(deleted)" in str(r) for r in requests)
+    assert "late" in strings and str(tmp_path / "app") in strings, strings
