@@ -131,6 +131,12 @@ def test_sources_and_findings(tmp_path):
             for i in range(first, last - 1, -1):
                 r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9), (("main", "rest"), 10**9)])
             assert s.send(r.done())[0] == 200
+        for service, version, first, last in (("daemon", "a" * 40, 55, 30), ("daemon", "b" * 40, 29, 2),  # build ids: of a service, and of a tool that is compiled and run
+                                              ("vet", "/".join(4 * ["aFq_" * 5]), 40, 40), ("vet", "/".join(4 * ["bFq-" * 5]), 3, 3)):
+            r = ui_data.Request(service, version)
+            for i in range(first, last - 1, -1):
+                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9)])
+            assert s.send(r.done())[0] == 200
         for version, first, size in (("old", 40, 50), ("new", 6, 80)):  # MB in use, each minute
             r = ui_data.Request("holder", version)
             for i in range(first, first - 5 if version == "new" else 6, -1):

@@ -24,6 +24,18 @@ const lineOf = (page) => page.evaluate(() => {
 const total = (page) => page.locator(".toolbar .total").innerText();
 
 export default async function (t) {
+    await t.check("build ids are deploys of what keeps running, not of tools", async () => {
+        const home = await t.page();
+        await home.goto(`${t.url}/home?from=now-1h`);
+        const cards = home.getByRole("region", {name: "latest deploys"}), rows = home.locator("table.trends tbody tr");
+        await cards.getByText("rolled 1.4").waitFor();
+        ok(!/vet|bFq-/.test(await cards.innerText()), await cards.innerText());
+        ok(/bbbbbbbb deployed/.test((await rows.filter({hasText: "daemon"}).innerText()).replace(/\s+/g, " ")), "the daemon was deployed");
+        await home.getByRole("button", {name: /short-lived and system programs/}).click();
+        const vet = (await rows.filter({hasText: "vet"}).innerText()).replace(/\s+/g, " ");
+        ok(/bFq-bFq-/.test(vet) && !/deployed|bFq-bFq-b/.test(vet), vet);
+        await home.context().close();
+    });
     const page = await t.page();
     await t.check("two sources of one process: counted once, and the page says which one it shows", async () => {
         await page.goto(`${t.url}/explore?${of("twice")}&from=now-1h`);

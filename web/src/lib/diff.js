@@ -35,7 +35,11 @@ export function comparison({mode, unit, type, cover, whole}) {
     return {mode, unit, type, period, scale, cover, of, show, samples: (v) => (period ? v / period : undefined)};
 }
 
-const signed = (ratio) => (ratio > 0 ? "+" : ratio < 0 ? "−" : "±") + percent(Math.abs(ratio), Math.abs(ratio) >= 0.0995 ? 0 : 1);
+// "+87 %", "−3.2 %", "−99.93 %": what is left of something is not nothing.
+function signed(ratio) {
+    const a = Math.abs(ratio);
+    return (ratio > 0 ? "+" : ratio < 0 ? "−" : "±") + percent(a, a >= 0.995 && a < 1 ? undefined : a >= 0.0995 ? 0 : 1);
+}
 
 // "+87 % ± 9 %", "×12.4", "new", "gone", "±0 %"; "" where a change has no meaning. What rests on few samples may be several times
 // as much or as little: "+300 % (+90 % to +740 %)".
@@ -45,7 +49,7 @@ export function changeText(x) {
     if (x.ratio > 9) return `×${(x.ratio + 1).toFixed(1)}`;
     if (!x.known) return signed(x.ratio);
     const times = x.ratio + 1, error = times * x.spread;
-    const rough = (r) => signed(Number(r.toPrecision(2)));
+    const rough = (r) => signed(r > -0.95 ? Number(r.toPrecision(2)) : r);
     if (x.spread > 0.5) return `${rough(x.ratio)} (${rough(times * Math.exp(-x.spread) - 1)} to ${rough(times * Math.exp(x.spread) - 1)})`;
     return `${signed(x.ratio)} ± ${percent(error, error >= 0.0995 ? 0 : 1)}`;
 }

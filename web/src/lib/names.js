@@ -32,7 +32,7 @@ export function shortVersion(v) {
     return buildId.test(v) ? v.slice(0, 8) : v.length > 24 ? v.slice(0, 23) + "…" : v;
 }
 
-const buildId = /^[0-9a-f]{16,}$/i;
+const buildId = /^([0-9a-f]{16,}|[\w-]{20}(\/[\w-]{20}){1,3})$/i; // GNU's, or a revision; Go's
 
 export const isBuildId = (version) => buildId.test(version);
 
