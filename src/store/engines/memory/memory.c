@@ -224,24 +224,35 @@ bool memory_sample_matches(const struct memory_item *it, const struct sample *s,
 
 /* --- listing --- */
 
+/* Adds item i if it is the first one of its series: 1, or 0, or -ENOMEM. */
+static int add_series(const struct memory_store *m, struct map *seen, uint32_t i)
+{
+    const struct memory_item *it = &m->items[i];
+    uint64_t hash = hash64_id(it->labels_id) ^ hash64_str(it->in.type.name);
+    int r;
+
+    for (struct map_pos p = map_find(seen, hash); p.index != MAP_NONE; p = map_next(seen, p))
+        if (id128_eq(m->items[p.index].labels_id, it->labels_id) &&
+            str_eq(m->items[p.index].in.type.name, it->in.type.name))
+            return 0;
+    r = map_insert(seen, hash, i);
+    return r < 0 ? r : 1;
+}
+
 static int memory_each_series(struct store *s, const struct store_range *range, store_series_fn fn, void *ctx)
 {
     struct memory_store *m = to_memory(s);
-    const char *tenant = range->tenant;
-    int64_t from = range->from, to = range->to;
+    _cleanup_(map_done) struct map seen = MAP_INIT;
     int r = 0;
 
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
         const struct memory_item *it = &m->items[i];
-        bool seen = false;
 
-        if (strcmp(it->tenant, tenant) != 0 || it->time_ns < from || it->time_ns >= to)
+        if (strcmp(it->tenant, range->tenant) != 0 || it->time_ns < range->from || it->time_ns >= range->to)
             continue;
-        for (uint32_t k = 0; !seen && k < i; k++)
-            seen = strcmp(m->items[k].tenant, tenant) == 0 && m->items[k].time_ns >= from && m->items[k].time_ns < to &&
-                   id128_eq(m->items[k].labels_id, it->labels_id) && str_eq(m->items[k].in.type.name, it->in.type.name);
-        if (!seen)
+        r = add_series(m, &seen, i);
+        if (r > 0)
             r = fn(ctx, &it->in.type, it->labels);
     }
     pthread_mutex_unlock(&m->lock);

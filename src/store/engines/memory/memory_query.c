@@ -201,20 +201,24 @@ static int add_gauge(struct memory_store *m, struct growing_tree *x, uint32_t fi
     return r;
 }
 
-static bool is_first_of_instance(struct memory_store *m, uint32_t i, const struct store_query *q,
-                                 const struct match *match, uint32_t column)
+/* 1 if no item of the same instance came before, 0, or -ENOMEM. seen has the first items of instances. */
+static int is_first_of_instance(const struct memory_store *m, struct map *seen, uint32_t i)
 {
-    for (uint32_t k = 0; k < i; k++)
-        if (id128_eq(m->items[k].instance, m->items[i].instance) &&
-            memory_item_matches(m, &m->items[k], q, match, &q->columns[column]))
-            return false;
-    return true;
+    struct id128 instance = m->items[i].instance;
+    int r;
+
+    for (struct map_pos p = map_find(seen, hash64_id(instance)); p.index != MAP_NONE; p = map_next(seen, p))
+        if (id128_eq(m->items[p.index].instance, instance))
+            return 0;
+    r = map_insert(seen, hash64_id(instance), i);
+    return r < 0 ? r : 1;
 }
 
 static int select_column(struct memory_store *m, const struct store_query *q, uint32_t column, struct tree *t,
                          struct store_notes *notes, struct err *e)
 {
     struct growing_tree x = {.t = t, .q = q};
+    _cleanup_(map_done) struct map instances = MAP_INIT;
     struct match match;
     int r = match_column(&match, &q->columns[column], m->limits.allow, true, e);
 
@@ -229,7 +233,7 @@ static int select_column(struct memory_store *m, const struct store_query *q, ui
         t->unit = it->in.type.unit;
         if (it->in.type.rule != TYPE_GAUGE)
             r = add_item(&x, it, &match, column, notes);
-        else if (is_first_of_instance(m, i, q, &match, column))
+        else if ((r = is_first_of_instance(m, &instances, i)) > 0)
             r = add_gauge(m, &x, i, &match, column);
     }
     frame_memo_done(&x.memo);
@@ -355,19 +359,24 @@ static bool holds_function(const struct batch *b, uint32_t stack, struct str nam
 static int find_row(struct store_points *p, const struct str *values, const struct store_query *q,
                     const struct store_series_query *sq, uint32_t *ret)
 {
-    struct labels l = {.v = arena_zalloc_array(&p->arena, sq->n_by + 1, sizeof *l.v)};
-    struct labels *grown;
+    struct labels l, *grown;
     double *more;
 
+    for (uint32_t i = 0; i < p->n_series; i++) {
+        uint32_t k = 0;
+
+        while (k < sq->n_by && str_eq(p->labels[i].v[k].value, values[k]))
+            k++;
+        if (k == sq->n_by) {
+            *ret = i;
+            return 0;
+        }
+    }
+    l = (struct labels){.v = arena_zalloc_array(&p->arena, sq->n_by + 1, sizeof *l.v)};
     if (!l.v)
         return -ENOMEM;
     for (uint32_t i = 0; i < sq->n_by; i++)
         l.v[l.n++] = (struct label){arena_str(&p->arena, sq->by[i]), arena_str(&p->arena, values[i])};
-    for (uint32_t i = 0; i < p->n_series; i++)
-        if (labels_eq(&p->labels[i], &l)) {
-            *ret = i;
-            return 0;
-        }
     if (store_points_fit(q, p, (size_t) p->n_series + 1) < 0)
         return -E2BIG;
     grown = arena_zalloc_array(&p->arena, p->n_series + 1, sizeof *grown);
@@ -385,12 +394,57 @@ static int find_row(struct store_points *p, const struct str *values, const stru
     return 0;
 }
 
+/* How many snapshots of gauges each instance has in each step; each has the weight 1 / that count. */
+struct snapshot_counts {
+    struct map map;
+    struct snapshot_count {
+        struct id128 instance;
+        int64_t bucket;
+        uint32_t n;
+    } * v;
+    size_t cap;
+    uint32_t n;
+};
+
+static void snapshot_counts_done(struct snapshot_counts *c)
+{
+    map_done(&c->map);
+    mem_free(c->v);
+}
+
+/* The count of the item's instance and step, NULL if there is none yet. */
+static struct snapshot_count *snapshots_find(const struct snapshot_counts *c, const struct memory_item *it,
+                                             const struct store_points *p)
+{
+    int64_t bucket = (it->time_ns - p->from) / p->step;
+
+    for (struct map_pos at = map_find(&c->map, hash64_id(it->instance) + hash64_u64((uint64_t) bucket));
+         at.index != MAP_NONE; at = map_next(&c->map, at))
+        if (id128_eq(c->v[at.index].instance, it->instance) && c->v[at.index].bucket == bucket)
+            return &c->v[at.index];
+    return NULL;
+}
+
+static int snapshots_add(struct snapshot_counts *c, const struct memory_item *it, const struct store_points *p)
+{
+    struct snapshot_count *found = snapshots_find(c, it, p), new = {it->instance, (it->time_ns - p->from) / p->step, 1};
+    int r;
+
+    if (found) {
+        found->n++;
+        return 0;
+    }
+    r = array_push(c->v, c->n, c->cap, UINT32_MAX, new);
+    return r < 0 ? r : map_insert(&c->map, hash64_id(new.instance) + hash64_u64((uint64_t) new.bucket), c->n - 1);
+}
+
 struct point_adding {
     const struct memory_store *m;
     const struct store_query *q;
     const struct store_series_query *sq;
     const struct match *match;
     struct store_points *p;
+    struct snapshot_counts snapshots;
 };
 
 /* The row of a sample; s is NULL for one of a profile without samples, whose labels are those of its series. */
@@ -414,21 +468,6 @@ static int find_row_of(const struct point_adding *x, const struct memory_item *i
     return r;
 }
 
-/* Counts the snapshots of the item's instance in the item's step; each has the weight 1 / that count. */
-static double snapshots_in_step(const struct memory_store *m, const struct memory_item *it, const struct store_query *q,
-                                const struct match *match, int64_t step)
-{
-    int64_t bucket = (it->time_ns - q->columns[0].from) / step;
-    double n = 0;
-
-    for (uint32_t i = 0; i < m->n; i++)
-        if (id128_eq(m->items[i].instance, it->instance) &&
-            memory_item_matches(m, &m->items[i], q, match, &q->columns[0]) &&
-            (m->items[i].time_ns - q->columns[0].from) / step == bucket)
-            n++;
-    return n;
-}
-
 /* Whether the query selects a sample of the item, or all of it. */
 static bool any_matches(const struct memory_item *it, const struct store_query *q, const struct match *match)
 {
@@ -447,7 +486,7 @@ static int add_points(const struct point_adding *x, const struct memory_item *it
     struct store_points *p = x->p;
     const struct profile *prof = &it->batch->profiles[it->in.profile];
     size_t point = (size_t) ((it->time_ns - p->from) / p->step);
-    double weight = it->in.type.rule == TYPE_GAUGE ? 1 / snapshots_in_step(x->m, it, x->q, x->match, sq->step) : 1;
+    double weight = it->in.type.rule == TYPE_GAUGE ? 1. / snapshots_find(&x->snapshots, it, p)->n : 1;
     bool by_series = true;
     uint32_t row;
     int r = 0;
@@ -477,7 +516,7 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
     const struct store_column *c = &q->columns[0];
     struct match match;
     struct store_points p;
-    struct point_adding x = {m, q, sq, &match, &p};
+    struct point_adding x = {.m = m, .q = q, .sq = sq, .match = &match, .p = &p};
     int r = match_column(&match, c, m->limits.allow, true, e);
 
     if (r == 0)
@@ -486,6 +525,9 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
         return r;
     p.type = match.type;
     pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; r == 0 && i < m->n; i++)
+        if (m->items[i].in.type.rule == TYPE_GAUGE && memory_item_matches(m, &m->items[i], q, &match, c))
+            r = snapshots_add(&x.snapshots, &m->items[i], &p);
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
         if (!memory_item_matches(m, &m->items[i], q, &match, c))
             continue;
@@ -493,6 +535,7 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
         r = add_points(&x, &m->items[i]);
     }
     pthread_mutex_unlock(&m->lock);
+    snapshot_counts_done(&x.snapshots);
     if (r == -E2BIG)
         store_points_refuse(&p, e);
     if (r < 0) {
