@@ -66,6 +66,34 @@ export default async function (t) {
         await drawn(page);
         ok(param(page, "base_query").includes("1.4.0") && param(page, "query").includes("1.5.0"), page.url());
     });
+    await t.check("labels: several at once, any attribute, and two combinations are compared", async () => {
+        const until = Math.floor(Date.now() / 1000) - 5;
+        for (const [region, route, n] of [["eu", "/pay", 60], ["eu", "/cart", 30], ["us", "/pay", 10]]) {
+            const sent = await page.request.post(`${t.url}/ingest?name=${encodeURIComponent(`routed{region=${region},route=${route},trace_id=t${n}}`)}&from=${until - 10}&until=${until}&format=folded&sampleRate=100&units=samples`,
+                {data: `main;serve${route} ${n}\n`, headers: {"content-type": "text/plain"}});
+            ok(sent.ok(), await sent.text());
+        }
+        const cells = async () => (await page.locator(".cell").allInnerTexts()).map((x) => x.replace(/\s+/g, " ").trim());
+        await page.goto(`${t.url}/explore?view=labels&query=${encodeURIComponent('cpu{service.name="routed"}')}&from=now-2h&by=service.name`);
+        await page.locator(".cell").first().waitFor();
+        const toggle = (name) => page.getByRole("button", {name, exact: true}).click();
+        await toggle("region");
+        await toggle("service.name");
+        await page.getByRole("combobox", {name: "another label"}).fill("trace");
+        await page.getByRole("option", {name: "trace_id", exact: true}).click();
+        await page.getByText("eu · t60").waitFor();
+        equal((await cells()).map((x) => x.split(" ").slice(0, 3).join(" ")), ["eu · t60", "eu · t30", "us · t10"]);
+        await toggle("trace_id");
+        await toggle("route");
+        await page.getByText("eu · /pay").waitFor();
+        equal(await cells(), ["eu · /pay 60 mcores · 60 %", "eu · /cart 30 mcores · 30 %", "us · /pay 10 mcores · 10 %"], "largest first");
+        await page.getByRole("checkbox", {name: "compare eu · /pay"}).check();
+        await page.getByRole("checkbox", {name: "compare us · /pay"}).check();
+        await t.axe(page, "labels");
+        await page.getByRole("link", {name: "Compare eu · /pay with us · /pay"}).click();
+        await drawn(page);
+        ok(/60 mcores → 10 mcores/.test(await page.locator(".diff-head").innerText()), await page.locator(".diff-head").innerText());
+    });
     await t.check("Explain: a finding leads to its frame", async () => {
         await page.goto(`${t.url}/explore?${checkout}&from=now-2h`);
         await drawn(page);
