@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """wick demo: services, spans, a deploy that is slower, and nothing left behind."""
 import json
+import math
 import os
 import re
 import signal
@@ -81,12 +82,28 @@ def test_bad_deploy_is_found(demo):
     assert os.listdir(cwd) == ["err"]
 
 
+def samples_of(url, function, version):
+    """How many samples a function has, and how many seconds are covered."""
+    answer = ask(url, "top", query=f'cpu{{service.name="checkout",service.version="{version}"}}', sort="total", limit=50)
+    rate = answer.get("meanRate") or answer["rate"]
+    return sum(r["self"] for r in answer["rows"] if r["name"] == function) / 1e9 * rate, answer["coverage"] / 1e9, rate
+
+
 @pytest.mark.slow
 def test_verdict_by_minute_five(tmp_path):
     """The demo as it is without options: a bad deploy at minute 2, and before minute 5 the verdict, which names the innermost function with
-    nearly all of the change."""
-    p = subprocess.run([WICK, "demo", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path)
-    assert p.returncode == 0 and re.search(r"^Verdict: checkout 1\.5\.0 . 1\.6\.0: worse: .*discount_matches", p.stdout, re.M), p.stdout
+    nearly all of the change. A function that did not change costs as much per second as before."""
+    with subprocess.Popen([WICK, "demo", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path) as p:
+        url, verdict, costs = "", "", []
+        for line in p.stdout:
+            url = url or (line.strip() if line.startswith("  http://") else "")
+            verdict = verdict or (line if line.startswith("Verdict: ") else "")
+            if verdict and not costs:
+                costs = [samples_of(url, "price_tax", version) for version in ("1.5.0", "1.6.0")]
+    assert p.returncode == 0 and re.match(r"Verdict: checkout 1\.5\.0 . 1\.6\.0: worse: .*discount_matches", verdict), verdict
+    (n, t, rate), (m, u, rate2) = costs
+    change, error = m / rate2 / u - n / rate / t, math.hypot(n**0.5 / rate / t, m**0.5 / rate2 / u)
+    assert n > 20 and m > 10 and abs(change) < 4 * error, costs
     assert os.listdir(tmp_path) == []
 
 
