@@ -29,7 +29,7 @@ export function Breakdown({p, q, range}) {
     const data = useData(by.length && labels.data ? apiUrl("series", {...at, group_by: by.join(",")}) : null, {live: range.live});
     const picked = list(p.pick, "\t");
     const toggle = (id) => patch({pick: (picked.includes(id) ? picked.filter((x) => x !== id) : [...picked, id].slice(-2)).join("\t")}, {replace: true});
-    return html`<div class="breakdown"><div class="bar"><${LabelPicker} names=${names} all=${all.data ?? []} by=${by} /><span class="grow"></span><${CompareLink} picked=${picked} by=${by} q=${q} range=${range} /></div>
+    return html`<div class="breakdown"><div class="bar">${labels.data ? html`<${LabelPicker} names=${names} all=${all.data ?? []} by=${by} />` : ""}<span class="grow"></span><${CompareLink} picked=${picked} by=${by} q=${q} range=${range} /></div>
         <${Loaded} of=${data} what="values" empty=${(d) => !d.series.length} nothing=${html`<${Box} title="Nothing to break down"><p>No profiles match in this range.</p><//>`}>${(d) => html`<${Grid} d=${d} by=${by} q=${q} p=${p} range=${range} picked=${picked} toggle=${toggle} />`}<//></div>`;
 }
 
