@@ -67,7 +67,7 @@ export default async function (t) {
         ok(param(page, "base_query").includes("1.4.0") && param(page, "query").includes("1.5.0"), page.url());
     });
     await t.check("labels: several at once, any attribute, and two combinations are compared", async () => {
-        const until = Math.floor(Date.now() / 1000) - 5;
+        const until = Math.floor(Date.now() / 1000) - 120;
         for (const [region, route, n] of [["eu", "/pay", 60], ["eu", "/cart", 30], ["us", "/pay", 10]]) {
             const sent = await page.request.post(`${t.url}/ingest?name=${encodeURIComponent(`routed{region=${region},route=${route},trace_id=t${n}}`)}&from=${until - 10}&until=${until}&format=folded&sampleRate=100&units=samples`,
                 {data: `main;serve${route} ${n}\n`, headers: {"content-type": "text/plain"}});
