@@ -7,7 +7,7 @@ import {apiUrl, useData} from "../lib/api.js";
 import {hash, oklch, themeOf} from "../lib/color.js";
 import {shortName} from "../lib/names.js";
 import {parseCell} from "../lib/time.js";
-import {clock, digitsOf, duration, percent, timeTicks} from "../lib/units.js";
+import {clock, digitsOf, duration, percent, samplesText, timeTicks} from "../lib/units.js";
 import {href, patch} from "../lib/url.js";
 import {Box, Loaded} from "../parts/states.js";
 
@@ -204,7 +204,7 @@ function textAt(e, {d, lanes, from, el, box}) {
     while (b < v.length && !(v[b + 2] === depth && column >= v[b] && column < v[b] + v[b + 1])) b += BOX;
     if (b >= v.length) return `${at} · ${who}`;
     const ns = d.sliced ? null : v[b + 1] * Number(d.step);
-    return `${at} · ${who} · ${d.names[d.frames[v[b + 3]]]}${ns ? `, ${duration(ns)}` : ""}${v[b + 4] === WAITING ? ", waiting" : ""}`;
+    return `${at} · ${who} · ${d.names[d.frames[v[b + 3]]]}${ns ? `, ${duration(ns)}` : ""}${v[b + 4] === WAITING ? ", waiting" : ""} · the thread has ${samplesText(lane.t.samples)}`;
 }
 
 const threadName = (t) => `${t.name || t.service || "thread"}${t.id ? ` (${t.id})` : ""}`;
