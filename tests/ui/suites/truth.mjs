@@ -209,7 +209,7 @@ export default async function (t) {
     await t.check("a bad link gives a sentence, and nothing is asked", async () => {
         for (const [path, sentence] of [["explore?from=banana", /“banana” is not a time/], ["explore?query=cpu{", /is not a selector/], ["explore?focus=(", /not a regular expression/],
             ["explore?from=now&to=now-1h", /ends before it begins/], ["compare?base_from=x", /“x” is not a time/], ["services?from=x", /“x” is not a time/], ["explore?profile=zz", /not the id of a profile/],
-            ["explore?view=nonsense&sort=%25&prow=%25&x=7_1&boxes=x&zoom=%5C", null], ["senders?sort=%25", null], ["compare?view=table&sort=%25", null]]) {
+            ["explore?view=nonsense&sort=%25&prow=%25&x=7_1&boxes=x&zoom=%5C", null], ["senders?sort=%25", null], ["explore?view=labels&pick=x%09%7B%09%5B1%2C2%5D&from=now-2h", null], ["compare?view=table&sort=%25", null]]) {
             await page.goto(`${t.url}/${path}`);
             await settled(page);
             const text = await page.locator("#main").innerText();

@@ -27,7 +27,7 @@ export function Breakdown({p, q, range}) {
     const labels = useData(apiUrl("labels", {...at, attributes: "false"})), all = useData(apiUrl("labels", at));
     const names = labels.data ?? [], chosen = list(p.by, ",").slice(0, LABELS), by = chosen.length ? chosen : usual(names, q.query);
     const data = useData(by.length && labels.data ? apiUrl("series", {...at, group_by: by.join(",")}) : null, {live: range.live});
-    const picked = list(p.pick, "\t");
+    const picked = list(p.pick, "\t").filter((id) => valuesOf(id, by)).slice(0, 2);
     const toggle = (id) => patch({pick: (picked.includes(id) ? picked.filter((x) => x !== id) : [...picked, id].slice(-2)).join("\t")}, {replace: true});
     return html`<div class="breakdown"><div class="bar">${labels.data ? html`<${LabelPicker} names=${names} all=${all.data ?? []} by=${by} />` : ""}<span class="grow"></span><${CompareLink} picked=${picked} by=${by} q=${q} range=${range} /></div>
         <${Loaded} of=${data} what="values" empty=${(d) => !d.series.length} nothing=${html`<${Box} title="Nothing to break down"><p>No profiles match in this range.</p><//>`}>${(d) => html`<${Grid} d=${d} by=${by} q=${q} p=${p} range=${range} picked=${picked} toggle=${toggle} />`}<//></div>`;
@@ -42,14 +42,22 @@ function LabelPicker({names, all, by}) {
         <${Combo} label="another label" placeholder="another label" value="" options=${all.filter((n) => !shown.includes(n))} onPick=${add} size=${14} />`;
 }
 
-// The selection of a cell: its values, joined by a character that no value has.
-const idOf = (values) => values.join("\x1f");
-const queryOf = (q, by, id) => id.split("\x1f").reduce((query, v, i) => withMatcher(query, by[i], v), q.query);
+// A cell in the URL: its values as JSON, because a value may have any character. null if the URL has something else.
+function valuesOf(id, by) {
+    try {
+        const values = JSON.parse(id);
+        return Array.isArray(values) && values.length === by.length ? values.map(String) : null;
+    } catch {
+        return null;
+    }
+}
+
+const queryOf = (q, by, id) => valuesOf(id, by).reduce((query, v, i) => withMatcher(query, by[i], v), q.query);
 
 function CompareLink({picked, by, q, range}) {
     if (picked.length !== 2) return html`<span class="muted">Pick two to compare them.</span>`;
     const end = range.live ? settledNow() : range.toMs, from = seconds(range.live ? end - (range.toMs - range.fromMs) : range.fromMs), to = seconds(end);
-    const [a, b] = picked.map((id) => title(id.split("\x1f")));
+    const [a, b] = picked.map((id) => title(valuesOf(id, by)));
     return html`<a class="button main" href=${href("compare", {query: queryOf(q, by, picked[1]), base_query: queryOf(q, by, picked[0]), from, to, base_from: from, base_to: to})}>Compare ${a} with ${b}</a>`;
 }
 
@@ -59,7 +67,7 @@ function Grid({d, by, q, p, range, picked, toggle}) {
         return d.series.map((s) => {
             const steps = s.values.map((v, i) => perStep(v, d.unit, d.type, s.coverage[i])), seen = steps.filter((v) => v !== null).length, of = by.map((name) => s.labels[name] ?? "");
             // Of what is held at a time, the mean of the steps that have profiles.
-            return {id: idOf(of), title: title(of), total: gauge(d.type) ? sum(s.values) / Math.max(1, seen) : sum(s.values), ns: sum(s.coverage), values: bridged(steps.slice(0, n))};
+            return {id: JSON.stringify(of), title: title(of), total: gauge(d.type) ? sum(s.values) / Math.max(1, seen) : sum(s.values), ns: sum(s.coverage), values: bridged(steps.slice(0, n))};
         }).sort((a, b) => b.total - a.total);
     }, [d, by.join()]);
     const samples = (v) => samplesOf(v, d.unit, coverageOf(d).rates.length === 1 ? coverageOf(d).rate : 0), digits = (v) => digitsOf(samplesOf(v, d.unit, coverageOf(d).rate));
