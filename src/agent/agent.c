@@ -7,6 +7,8 @@
 #include "agent/agent.h"
 
 #include <errno.h>
+#include <linux/capability.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -14,12 +16,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/agent_caps.h"
+#include "agent/agent_stack.h"
+#include "agent/agent_state.h"
 #include "agent/bpf_side.h"
-#include "agent/copy_walk.h"
 #include "agent/debug_file.h"
 #include "agent/governor.h"
 #include "agent/lang/lang.h"
 #include "agent/object_lines.h"
+#include "agent/perf_map.h"
 #include "agent/perf_side.h"
 #include "agent/process.h"
 #include "agent/process_load.h"
@@ -34,75 +39,26 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "model/batch.h"
+#include "proc/far_call.h"
 
 enum {
     SIDEBAND_BYTES = 1 << 22,
     POLL_BUSY_MS = 10,  /* between rounds while stacks are copied and files are new */
     POLL_IDLE_MS = 100, /* the ring is read this often */
-    SPAN_AGAIN = 64,    /* samples between two attempts to find a span variable that the loader has not placed yet */
+    PERF_MAP_PIECE = 256 << 10,
+    SPAN_AGAIN = 64, /* samples between two attempts to find a span variable that the loader has not placed yet */
 };
 static const size_t TABLE_BYTES = 16 << 20, ROW_BYTES = 8 << 20, TALLY_BYTES = 64 << 20, NAME_BYTES = 8 << 20;
 static const uint64_t SWEEP_NS = 5ull * NS_PER_S;
 static const double LINES_PART = 0.1, BUDGET_DEFAULT = 0.01; /* of the CPU budget, for lines */
 static const uint64_t HURRY_NS = 2ull * NS_PER_S;
 
-struct agent {
-    struct agent_options options;
-    struct bpf_side *bpf;   /* NULL without BPF; then there are no rows and no sideband either */
-    struct perf_side *perf; /* instead */
-    struct objects *objects;
-    struct processes *processes;
-    struct row_store *rows;
-    struct sideband *sideband;
-    struct tally *tally;
-    struct waits *waits;        /* NULL when they are not sampled */
-    struct object_lines *lines; /* NULL: only names */
-    int epoll_fd, timer_fd;
-    unsigned hz;
-    size_t ring_bytes;
-    uint64_t until_ns; /* later samples are not taken; 0: all are */
-    uint64_t now_ns, next_sweep_ns;
-    uint64_t begin_until_ns; /* options.begin_rate_hz applies until then; 0: no longer */
-    uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS];
-    uint64_t samples, refused, left_out, processes_sampled; /* refused: samples that the tally had no room for */
-    int64_t cpu_start_ns;
-    bool copied;                /* a stack was copied in this round */
-    struct agent_stack *stacks; /* the last copy of each CPU */
-    int n_cpus;
-    uint64_t words[AGENT_WORDS + AGENT_USER_FRAMES]; /* of the current sample */
-    uint64_t lang_words[LANG_WORDS_MAX];             /* without BPF: the language's */
-    struct str labels;                               /* of the current sample, in the ring */
-    uint64_t last_lost;
-    unsigned long records_lost; /* records about processes that the kernel lost */
-    struct process_loader *loader;
-    struct governor governor;
-    struct sample_filter filter;
-    uint64_t records_ns;              /* when records about processes were last read */
-    uint64_t bpf_ns;                  /* as last read from BPF */
-    uint64_t n_files, hurry_until_ns; /* files seen so far: a new one may belong to a process that is soon gone */
-};
-
-/* The copy that belongs to the event; NULL when there is none. */
-static const struct agent_stack *copy_of(const struct agent *a, const struct agent_event *e)
-{
-    const struct agent_stack *s = e->cpu < (uint32_t) a->n_cpus ? &a->stacks[e->cpu] : NULL;
-
-    return s && s->time_ns == e->time_ns && s->tid == e->tid ? s : NULL;
-}
-
-static enum agent_end walk_copy(struct agent *a, struct process *p, const struct agent_event *e, uint32_t *n_words)
-{
-    struct copy_walk w = {a->processes, a->objects, a->rows, a->now_ns};
-    const struct agent_stack *s = copy_of(a, e);
-
-    return s ? copy_walk(&w, p, e, s, a->words, n_words) : e->end;
-}
-
 static void forget_process(void *arg, struct process *p)
 {
     struct agent *a = arg;
 
     tally_forget(a->tally, p);
+    far_forget(p->exited ? p->pid : 0);
     if (!a->bpf)
         return;
     process_unload(a->loader, p);
@@ -119,6 +75,7 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
                              .n_kernel = MIN(n_kernel, n_words),
                              .n_words = n_words,
                              .end = end,
+                             .inferred = a->inferred,
                              .labels = p ? a->labels : (struct str){0},
                              .weigh = a->bpf != NULL, /* without BPF there are no samples in the kernel */
                              .period_ns = NS_PER_S / a->hz};
@@ -135,45 +92,10 @@ static void add_sample(struct agent *a, struct process *p, const struct agent_ev
         a->refused++;
 }
 
-/* Reads the stack of a thread that waits, as if the BPF program had copied it. */
-static bool ask_for_stack(struct agent *a, struct process *p, const struct agent_event *e)
-{
-    return e->cpu < (uint32_t) a->n_cpus && waits_read_stack(p, e, &a->stacks[e->cpu]);
-}
-
-/* Walks on where the BPF program could not, and puts a language's frames between the native ones. */
-static enum agent_end finish_stack(struct agent *a, struct process *p, const struct agent_event *e, uint32_t *n)
-{
-    uint32_t native = MIN(e->n_kernel, *n), lang;
-    const __u64 *tail = e->words;
-    enum agent_end end = e->end;
-
-    while (native < *n && AGENT_WORD_KIND(a->words[native]) < AGENT_WORD_LANG)
-        native++;
-    lang = *n - native, tail += native;
-    if (a->perf && e->flags & AGENT_EVENT_RESUME) {
-        lang = MIN(lang_read(a->processes, p, e->tid, e->resume.sp, a->lang_words), 1024u * AGENT_LANG_WORDS);
-        tail = (const __u64 *) a->lang_words;
-    }
-    if (e->flags & AGENT_EVENT_RESUME || (e->flags & AGENT_EVENT_ASK && ask_for_stack(a, p, e)))
-        end = walk_copy(a, p, e, &native);
-    if (native > e->n_kernel)
-        end = copy_walk_judge(a->processes, p, a->words[native - 1], end);
-    *n = native;
-    a->labels = (struct str){0};
-    if (!lang || !p->lang || !p->lang->merge)
-        return end;
-    if (p->lang->labels)
-        a->labels = p->lang->labels((const uint64_t *) tail, lang);
-    memcpy(a->words + native, tail, lang * sizeof a->words[0]);
-    *n = p->lang->merge(p, a->words, e->n_kernel, native, native + lang, end == AGENT_END_ROOT);
-    return end == AGENT_END_ROOT && e->flags & AGENT_EVENT_LANG_CUT ? AGENT_END_DEPTH : end;
-}
-
 /* Keeps the stack of a wait whose duration is reported later. */
 static void keep_wait(struct agent *a, const struct agent_event *e, uint32_t n_words, enum agent_end end)
 {
-    struct wait_stack w = {e->wait_ns, e->tid, MIN(e->n_kernel, n_words), n_words, end, a->words};
+    struct wait_stack w = {e->wait_ns, e->tid, MIN(e->n_kernel, n_words), n_words, end, a->inferred, a->words};
 
     if (!a->waits || waits_keep(a->waits, &w) < 0)
         a->refused++;
@@ -185,6 +107,7 @@ static void add_kept(struct agent *a, struct process *p, const struct agent_even
     const struct wait_stack *w = a->waits ? waits_find(a->waits, e->tid, e->wait_ns) : NULL;
 
     a->labels = (struct str){0};
+    a->inferred = w && w->inferred;
     if (w)
         memcpy(a->words, w->words, w->n_words * sizeof a->words[0]);
     add_sample(a, p, e, w ? w->n_kernel : 0, w ? w->n_words : 0, w ? w->end : AGENT_END_DEPTH);
@@ -203,22 +126,10 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
     p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
 }
 
-/* True if the process itself sends profiles of this sample's type. */
-static bool is_own(struct agent *a, struct process *p, const struct agent_event *e)
-{
-    own_profiles_check(p, a->now_ns);
-    if (!a->options.leave_own || !own_profiles_cover(&p->own, e->kind, e->time_ns))
-        return false;
-    if (e->kind == AGENT_EVENT_CPU)
-        process_cpu_skip(p);
-    a->left_out += e->kind == AGENT_EVENT_WAIT ? 0 : e->weight;
-    return true;
-}
-
 /* A process is read only while there is budget: until then it is known by what the kernel reported of it. */
 static void begin_sample(struct agent *a, struct process *p, const struct agent_event *e)
 {
-    const struct agent_stack *s = e->flags & AGENT_EVENT_RESUME ? copy_of(a, e) : NULL;
+    const struct agent_stack *s = e->flags & AGENT_EVENT_RESUME ? agent_stack_copy(a, e) : NULL;
 
     if (s)
         process_seen_take(p, s);
@@ -244,6 +155,7 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
     enum agent_end end = e->end;
     struct process *p = NULL;
+    FAR_FOR(e->pid);
 
     if (a->until_ns && e->time_ns > a->until_ns)
         return;
@@ -252,13 +164,15 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
     if (!(e->flags & AGENT_EVENT_NO_USER))
         p = processes_get(a->processes, e->pid, e->time_ns);
     memcpy(a->words, e->words, n * sizeof a->words[0]);
+    a->inferred = e->flags & AGENT_EVENT_INFERRED;
     if (p)
         begin_sample(a, p, e);
-    if (!sample_filter_wants(&a->filter, p, e) || (p && is_own(a, p, e)))
+    if (!sample_filter_wants(&a->filter, p, e))
         return;
     if (p) {
+        own_profiles_check(p, a->now_ns);
         see_process(a, p, e);
-        end = finish_stack(a, p, e, &n);
+        end = agent_stack_finish(a, p, e, &n);
         if (!p->exe && p->samples <= 2)
             processes_resolve_exe(a->processes, p);
         if (a->bpf && process_load_is_due(p, a->now_ns))
@@ -272,6 +186,18 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
         add_sample(a, p, e, e->n_kernel, n, end);
 }
 
+/* What names a frame of the next sample. The process is known: its record is loaded. */
+static void on_memory(struct agent *a, const struct agent_memory *m, size_t size)
+{
+    struct process *p = processes_find(a->processes, m->pid, m->time_ns);
+    size_t n = 0;
+
+    for (int i = 0; i < AGENT_PIECES; i++)
+        n += (size_t) MIN(m->pieces[i].n, (__u64) AGENT_MEMORY_BYTES);
+    if (p && p->lang && p->lang->take_memory && n <= size - offsetof(struct agent_memory, bytes))
+        p->lang->take_memory(p, m);
+}
+
 static int on_event(void *arg, void *data, size_t n)
 {
     struct agent *a = arg;
@@ -283,6 +209,8 @@ static int on_event(void *arg, void *data, size_t n)
         a->copied = true;
         if (s->cpu < (uint32_t) a->n_cpus && n >= offsetof(struct agent_stack, bytes) + s->n + s->task.n)
             memcpy(&a->stacks[s->cpu], s, offsetof(struct agent_stack, bytes) + s->n + s->task.n);
+    } else if (n >= offsetof(struct agent_memory, bytes) && e->kind == AGENT_EVENT_MEMORY) {
+        on_memory(a, data, n);
     } else if (n >= offsetof(struct agent_event, words)) {
         on_sample(a, e, n);
     }
@@ -311,22 +239,30 @@ static void set_timer(struct agent *a, int ms)
     timerfd_settime(a->timer_fd, 0, &t, NULL);
 }
 
-static int start_bpf(struct agent *a, struct err *e)
+static int load_bpf(struct agent *a, bool old, struct err *e)
 {
     const struct agent_options *o = &a->options;
     struct bpf_side_options side = {.ring_bytes = sample_ring_bytes(o, a->n_cpus),
                                     .off_cpu = o->off_cpu,
                                     .counts = o->events.n > 0,
-                                    .old_kernel = o->via == AGENT_VIA_OLD_BPF};
-    struct agent_control *control;
-    struct row_store_maps maps;
+                                    .old_kernel = old};
     int r = bpf_side_new(&side, &a->bpf, e);
 
     while (r == -ENOMEM && sample_ring_less(&side.ring_bytes))
         r = bpf_side_new(&side, &a->bpf, e);
     a->ring_bytes = side.ring_bytes;
-    if (r == 0)
-        r = process_loader_new(a->bpf, a->processes, &a->loader);
+    if (r == 0 && o->off_cpu && o->no_cpu && !o->events.n && !bpf_side_has_off_cpu(a->bpf))
+        return err_set(e, -EOPNOTSUPP, "%s", bpf_side_lacks(a->bpf));
+    return r < 0 ? r : process_loader_new(a->bpf, a->processes, &a->loader);
+}
+
+static int start_bpf(struct agent *a, bool old, struct err *e)
+{
+    const struct agent_options *o = &a->options;
+    struct agent_control *control;
+    struct row_store_maps maps;
+    int r = load_bpf(a, old, e);
+
     if (r < 0)
         return r;
     control = bpf_side_control(a->bpf);
@@ -334,9 +270,9 @@ static int start_bpf(struct agent *a, struct err *e)
     control->inherit = o->inherit;
     control->no_kernel = o->no_kernel;
     control->copy_all = o->copy_stacks;
-    control->copy_room = (uint32_t) side.ring_bytes / 2;
+    control->copy_room = (uint32_t) a->ring_bytes / 2;
     control->wake = !o->copy_stacks;
-    control->off_cpu_n = o->off_cpu;
+    control->off_cpu_n = bpf_side_has_off_cpu(a->bpf);
     control->off_cpu_min_ns = (uint64_t) o->off_cpu_threshold_ns;
     maps = bpf_side_row_maps(a->bpf);
     r = row_store_new(&maps, a->objects, ROW_BYTES, &a->rows, e);
@@ -344,9 +280,9 @@ static int start_bpf(struct agent *a, struct err *e)
         r = bpf_side_follow_forks(a->bpf, e);
     for (size_t i = 0; r == 0 && i < o->n_pids; i++)
         r = agent_add_pid(a, o->pids[i]);
-    if (r == 0 && o->off_cpu)
+    if (r == 0 && control->off_cpu_n)
         r = waits_new(a->bpf, o->cpu_budget / 2, (unsigned) sysconf(_SC_NPROCESSORS_ONLN), &a->waits);
-    if (r == 0 && o->off_cpu)
+    if (r == 0 && control->off_cpu_n)
         r = bpf_side_off_cpu(a->bpf, e);
     if (r == 0 && !o->no_cpu)
         r = bpf_side_sample(a->bpf, a->hz, e);
@@ -372,26 +308,57 @@ static int start_perf(struct agent *a, struct err *e)
     return r;
 }
 
+static void stop_bpf(struct agent *a)
+{
+    row_store_free(TAKE(a->rows));
+    process_loader_free(TAKE(a->loader));
+    waits_free(TAKE(a->waits));
+    bpf_side_free(TAKE(a->bpf));
+}
+
+/* By the programs for this kernel, else, if they may be replaced, by those for old ones. */
+static int start_some_bpf(struct agent *a, struct err *e)
+{
+    bool old = a->options.via == AGENT_VIA_OLD_BPF;
+    int r;
+
+    if (!a->options.n_pids && a->options.cpu_budget <= 0)
+        processes_read_running(a->processes);
+    r = start_bpf(a, old, e);
+    if (r == 0 && !old && bpf_side_is_old(a->bpf))
+        snprintf(a->why, sizeof a->why, "this kernel has no bpf_loop, which Linux 5.17 and later have");
+    if (r == 0 || a->options.via != AGENT_VIA_AUTO || r == -EPERM || r == -ENOMEM || r == -EOPNOTSUPP ||
+        (a->bpf && bpf_side_is_old(a->bpf)))
+        return r;
+    snprintf(a->why, sizeof a->why, "%s", err_message(e, r));
+    stop_bpf(a);
+    r = start_bpf(a, true, NULL);
+    return r < 0 ? err_set(e, r, "%s", a->why) : 0;
+}
+
+/* The best way that works, or the one that was asked for; why it is not the best is kept. */
 static int start_sampling(struct agent *a, struct err *e)
 {
-    int r = -EPERM;
+    struct err first = {0};
+    int r;
 
-    if (a->options.via != AGENT_VIA_PERF) {
-        r = sideband_new(SIDEBAND_BYTES, &a->sideband, e);
-        if (r == 0 && !a->options.n_pids && a->options.cpu_budget <= 0)
-            processes_read_running(a->processes);
-        if (r == 0)
-            r = start_bpf(a, e);
-        if (r == 0 || a->options.via != AGENT_VIA_AUTO || !a->options.n_pids || (r != -EPERM && r != -EACCES))
-            return r;
-        row_store_free(TAKE(a->rows));
-        process_loader_free(TAKE(a->loader));
-        waits_free(TAKE(a->waits));
-        bpf_side_free(TAKE(a->bpf));
-        sideband_free(TAKE(a->sideband));
-        *e = (struct err){0};
-    }
-    return start_perf(a, e);
+    if (a->options.via == AGENT_VIA_PERF)
+        return start_perf(a, e);
+    r = sideband_new(SIDEBAND_BYTES, &a->sideband, &first);
+    if (r == 0)
+        r = start_some_bpf(a, &first);
+    if (r == 0)
+        return 0;
+    if (a->options.via != AGENT_VIA_AUTO || !a->options.n_pids || r == -ENOMEM)
+        return err_set(e, r, "%s", err_message(&first, r));
+    stop_bpf(a);
+    sideband_free(TAKE(a->sideband));
+    if ((r == -EPERM || r == -EACCES) && !(agent_cap_has(CAP_BPF) && agent_cap_has(CAP_PERFMON)))
+        snprintf(a->why, sizeof a->why, "not permitted to use BPF (CAP_BPF, CAP_PERFMON)");
+    else
+        snprintf(a->why, sizeof a->why, "%s", err_message(&first, r));
+    r = start_perf(a, e);
+    return r < 0 ? err_prefix(e, r, "%s; ", a->why) : 0;
 }
 
 static int start_lines(struct agent *a)
@@ -403,12 +370,20 @@ static int start_lines(struct agent *a)
     return a->options.symbolizer && !a->options.no_names ? object_lines_new(&o, &a->lines) : 0;
 }
 
+/* Reading programs may cost a sixth of the CPU budget, or, of many programs that want more, about half (far_call.h); names of
+ * JITs have a quarter of the memory. */
+static void limit_reading(const struct agent_options *o, int n_cpus)
+{
+    far_budget((int64_t) (o->cpu_budget / 6 * n_cpus * GOVERNOR_SECONDS * (double) NS_PER_S));
+    perf_maps_limit(o->memory_budget / 4, o->cpu_budget > 0 ? PERF_MAP_PIECE : 0);
+}
+
 int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
 {
     struct tally_options tally = {.no_names = o->no_names,
                                   .pprof = o->pprof,
                                   .ranges = o->ranges,
-                                  .leave_own = o->leave_own,
+                                  .mark_own = o->mark_own,
                                   .memory = TALLY_BYTES};
     struct agent *a = mem_zalloc(sizeof *a);
     int r;
@@ -416,6 +391,8 @@ int agent_new(const struct agent_options *o, struct agent **ret, struct err *e)
     if (!a)
         return -ENOMEM;
     a->options = *o;
+    far_start();
+    limit_reading(o, (int) sysconf(_SC_NPROCESSORS_ONLN));
     tally.events = &a->options.events;
     a->epoll_fd = a->timer_fd = -1;
     a->hz = MAX(o->begin_rate_hz ? o->begin_rate_hz : o->rate_hz, 1u);
@@ -472,6 +449,7 @@ void agent_free(struct agent *a)
     fd_close(a->epoll_fd);
     mem_free(a->stacks);
     mem_free(a);
+    far_stop();
 }
 
 struct objects *agent_objects(struct agent *a)
@@ -497,17 +475,6 @@ static bool hurry(struct agent *a)
     return a->options.n_pids || a->now_ns < a->hurry_until_ns;
 }
 
-static uint64_t own_cpu_ns(const struct agent *a)
-{
-    return (uint64_t) (clock_cpu() - a->cpu_start_ns + file_reader_cpu_ns(a->options.reader)) +
-           (a->lines && !a->options.wait_for_lines ? object_lines_cpu_ns(a->lines) : 0);
-}
-
-static uint64_t bpf_time(const struct agent_stats *st)
-{
-    return st->ns + st->switch_ns + st->switches * WAITS_SWITCH_NS;
-}
-
 static int set_rate(struct agent *a, unsigned hz, struct err *e)
 {
     int r = 0;
@@ -530,10 +497,24 @@ static int govern(struct agent *a, struct err *e)
     if (a->perf || a->options.cpu_budget <= 0)
         return 0;
     if (governor_is_due(&a->governor, a->now_ns) && bpf_side_stats(a->bpf, &st) == 0)
-        a->bpf_ns = bpf_time(&st);
-    if (!governor_spent(&a->governor, a->now_ns, own_cpu_ns(a) + a->bpf_ns) || a->governor.rate == a->hz)
+        a->bpf_ns = agent_bpf_ns(&st);
+    if (!governor_spent(&a->governor, a->now_ns, agent_own_cpu_ns(a) + a->bpf_ns) || a->governor.rate == a->hz)
         return 0;
     return set_rate(a, a->governor.rate, e);
+}
+
+/* Files that are closed may be on a file system that does not answer. */
+static void sweep(struct agent *a)
+{
+    FAR_FOR(FAR_FILES);
+
+    if (objects_memory(a->objects) > a->governor.table_bytes)
+        objects_sweep(a->objects, a->now_ns);
+    if (a->now_ns < a->next_sweep_ns)
+        return;
+    processes_sweep(a->processes, a->now_ns, forget_process, a);
+    objects_sweep(a->objects, a->now_ns);
+    a->next_sweep_ns = a->now_ns + SWEEP_NS;
 }
 
 static int one_round(struct agent *a, bool flush, struct err *e)
@@ -553,13 +534,7 @@ static int one_round(struct agent *a, bool flush, struct err *e)
     }
     if (r < 0)
         return err_set(e, r, "cannot read samples: %m");
-    if (objects_memory(a->objects) > a->governor.table_bytes)
-        objects_sweep(a->objects, a->now_ns);
-    if (a->now_ns >= a->next_sweep_ns) {
-        processes_sweep(a->processes, a->now_ns, forget_process, a);
-        objects_sweep(a->objects, a->now_ns);
-        a->next_sweep_ns = a->now_ns + SWEEP_NS;
-    }
+    sweep(a);
     if (a->lines && !a->options.wait_for_lines && a->governor.open)
         object_lines_step(a->lines, a->objects, a->now_ns);
     set_timer(a, hurry(a) && a->copied ? POLL_BUSY_MS : POLL_IDLE_MS);
@@ -616,7 +591,10 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
                                  .lost = (int64_t) (c.lost - a->last_lost),
                                  .cpu_ns = (int64_t) (c.bpf_ns + c.own_cpu_ns),
                                  .end_ns = end_ns,
-                                 .governor = c.governor};
+                                 .governor = c.governor,
+                                 .via = c.via,
+                                 .why = c.why,
+                                 .lacks = c.lacks};
     a->last_lost = c.lost;
     r = tally_batch(a->tally, &scope, ret, e);
     objects_limit_names(a->objects, a->now_ns, NAME_BYTES);
@@ -628,6 +606,7 @@ int agent_take(struct agent *a, struct batch **ret, struct err *e)
 int agent_add_pid(struct agent *a, pid_t pid)
 {
     struct process *p;
+    FAR_FOR((uint32_t) pid);
 
     if (a->perf)
         return perf_side_add_pid(a->perf, pid, NULL);
@@ -653,48 +632,4 @@ int agent_set_rate(struct agent *a, unsigned hz, struct err *e)
     int r = one_round(a, false, e);
 
     return r == 0 ? set_rate(a, hz, e) : r;
-}
-
-static size_t kernel_memory(struct agent *a)
-{
-    return a->perf ? perf_side_memory(a->perf)
-                   : bpf_side_memory(a->bpf) + row_store_memory(a->rows) + sideband_memory(a->sideband);
-}
-
-void agent_counts(struct agent *a, struct agent_counts *ret)
-{
-    struct agent_stats st = {0};
-    struct tally_counts t;
-
-    if (a->bpf)
-        bpf_side_stats(a->bpf, &st);
-    tally_counts(a->tally, &t);
-    *ret = (struct agent_counts){.samples = a->samples,
-                                 .left_out = a->left_out + t.left_out,
-                                 .lost = st.lost + a->refused + (a->perf ? perf_side_lost(a->perf) : 0),
-                                 .frames = t.frames,
-                                 .frames_named = t.frames_named,
-                                 .stacks_whole = t.whole,
-                                 .stacks_cut = t.cut,
-                                 .bpf_ns = bpf_time(&st),
-                                 .bpf_runs = st.samples,
-                                 .bpf_frames = st.frames,
-                                 .stack_copies = st.copies,
-                                 .stacks_uncopied = st.uncopied,
-                                 .switches = st.switches,
-                                 .switch_ns = st.switch_ns,
-                                 .switch_samples = st.switch_samples,
-                                 .own_cpu_ns = own_cpu_ns(a),
-                                 .maps_left_out = processes_maps_left_out(a->processes),
-                                 .processes_sampled = a->processes_sampled,
-                                 .objects = objects_count(a->objects),
-                                 .map_bytes = kernel_memory(a),
-                                 .ring_bytes = a->ring_bytes,
-                                 .reader_deaths = file_reader_deaths(a->options.reader),
-                                 .rate_hz = a->hz,
-                                 .governor = a->governor.text,
-                                 .cpu_ns = a->cpu_ns,
-                                 .used_ns = perf_side_used(a->perf),
-                                 .by_perf = a->perf != NULL};
-    memcpy(ret->foreign_ns, a->foreign_ns, sizeof ret->foreign_ns);
 }

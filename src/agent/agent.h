@@ -56,26 +56,35 @@ struct agent_options {
     bool wait_for_lines;           /* agent_take() waits for all of them; else they come with a later batch */
     bool pprof;                    /* batches for pprof files: types samples,cpu, no times, no thread ids */
     bool ranges;                   /* mappings have address ranges, as in pprof; else addresses are ELF addresses */
-    bool leave_own;                /* leave out the types that a process sends itself (own_profiles.h) */
+    bool mark_own;                 /* mark CPU time that a process sends itself, too (own_profiles.h) */
     double cpu_budget;             /* part of the machine's CPU, 0.01 = 1 %; 0: no governor */
     size_t memory_budget;          /* bytes, kernel maps included; 0: default */
 };
 
 struct agent_counts {
     uint64_t cpu_ns, foreign_ns[FOREIGN_KINDS]; /* sampled; of that, in runtimes that are not shown (foreign.h) */
-    uint64_t left_out;                          /* samples of types that processes send themselves */
+    uint64_t also_sent;                         /* CPU samples that the processes send themselves, too */
     uint64_t samples, lost, frames, frames_named, stacks_whole, stacks_cut;
-    uint64_t stacks_uncopied; /* of those that were cut: the ring had no room for a copy */
+    uint64_t stacks_inferred; /* of them all: a caller was found without call frame information */
+    const char *
+        cut_in; /* the file in whose code most stacks end that were cut for lack of it; NULL: none; valid until the next round */
+    uint64_t stacks_uncopied;                     /* of those that were cut: the ring had no room for a copy */
     uint64_t bpf_runs, bpf_frames, stack_copies;  /* program runs that took a sample; frames walked there */
     uint64_t switches, switch_ns, switch_samples; /* off-CPU */
     uint64_t bpf_ns, own_cpu_ns;                  /* time spent in BPF and in this process since agent_new() */
     uint64_t processes_sampled, objects;
     uint64_t map_bytes, ring_bytes; /* kernel memory */
     uint64_t maps_left_out;         /* executable mappings of processes that have too many */
+    uint64_t hangs;                 /* reads of a process or of a file that did not return */
+    uint32_t hung;                  /* the process at which that last happened; 0: none */
+    uint64_t hung_pause_ns;         /* it is left alone for so long */
     uint64_t reader_deaths;         /* times that a binary ended the process that reads them */
     unsigned rate_hz;
-    uint64_t used_ns;     /* CPU time of the sampled processes, without BPF; 0: not known */
-    bool by_perf;         /* without BPF */
+    uint64_t used_ns;  /* CPU time of the sampled processes, without BPF; 0: not known */
+    bool by_perf;      /* without BPF */
+    const char *via;   /* bpf, old-bpf or perf */
+    const char *why;   /* why not a better way; "": it is the best one, or was asked for */
+    const char *lacks; /* features that this kernel refuses: "no Python frames: …; no off-CPU time: …"; "": none */
     const char *governor; /* "", or what the governor did: "rate 49" */
 };
 

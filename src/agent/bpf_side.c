@@ -16,6 +16,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "agent/bpf_refused.h"
 #include "agent/lang/lang.h"
 #include "agent/perf_events.h"
 #include "agent/perf_open.h"
@@ -24,7 +25,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 
-enum { OLD_PAGES = 16384, OLD_FILTER = 4096 };
+enum { OLD_PAGES = 16384, OLD_CODE_RULES = 4096, OLD_FILTER = 4096, LEFT_OUT_MAX = 8, KERNEL_STACK = 16384 };
 static const int64_t MEMORY_NS = 10ll * NS_PER_S;
 
 struct cpu_clock {
@@ -47,20 +48,14 @@ struct bpf_side {
     size_t n_counters;
     int n_cpus;
     unsigned hz;
-    bool bounded; /* no bpf_loop */
+    bool bounded, off_cpu; /* no bpf_loop; waits are sampled */
     size_t memory;
     int64_t memory_ns; /* when 'memory' was summed */
-    char log[512];     /* the last error message of libbpf */
+    struct bpf_refused refused;
+    char left_out[LEFT_OUT_MAX][64]; /* programs that the kernel refused */
+    unsigned n_left_out;
+    char lacks[1024];
 };
-
-static struct bpf_side *loading; /* libbpf's print callback has no argument */
-
-static int keep_message(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-    if (level == LIBBPF_WARN && loading && !loading->log[0])
-        vsnprintf(loading->log, sizeof loading->log, fmt, ap);
-    return 0;
-}
 
 static int on_event(void *arg, void *data, size_t n)
 {
@@ -81,6 +76,18 @@ static void set_namespace(struct agent_bpf *skel)
     }
 }
 
+static const char *release(void)
+{
+    static struct utsname u;
+
+    return uname(&u) == 0 ? u.release : "";
+}
+
+static const char *reason_of(const struct bpf_side *b)
+{
+    return b->refused.reason[0] ? b->refused.reason : b->refused.first;
+}
+
 static int explain(struct bpf_side *b, int r, struct err *e)
 {
     if (r == -EPERM) /* -EACCES comes from the verifier */
@@ -88,8 +95,68 @@ static int explain(struct bpf_side *b, int r, struct err *e)
     if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
         return err_set(e, -EOPNOTSUPP,
                        "the kernel has no type information (/sys/kernel/btf/vmlinux): BPF cannot be used");
-    b->log[strcspn(b->log, "\n")] = 0;
-    return err_set(e, r, "cannot load BPF programs: %m%s%s", b->log[0] ? ": " : "", b->log);
+    if (b->refused.program[0])
+        return err_set(e, r, "Linux %s refused the BPF program %s: %s", release(), b->refused.program, reason_of(b));
+    return err_set(e, r, "cannot load BPF programs: %m%s%s", b->refused.first[0] ? ": " : "", b->refused.first);
+}
+
+static void add_lack(struct bpf_side *b, const char *feature, const char *fmt, ...) _printf_(3, 4);
+
+static void add_lack(struct bpf_side *b, const char *feature, const char *fmt, ...)
+{
+    size_t n = strlen(b->lacks);
+    va_list ap;
+
+    n += (size_t) snprintf(b->lacks + n, sizeof b->lacks - n, "%sno %s: ", n ? "; " : "", feature);
+    va_start(ap, fmt);
+    if (n < sizeof b->lacks)
+        vsnprintf(b->lacks + n, sizeof b->lacks - n, fmt, ap);
+    va_end(ap);
+}
+
+/* What is missing without this program; NULL: everything. */
+static const char *feature_of(const char *program, char *room, size_t size)
+{
+    static const struct {
+        const char *prefix, *where;
+    } of_languages[] = {{"on_tick_", ""}, {"old_tick_", ""}, {"on_switch_", " in off-CPU stacks"}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(of_languages); i++)
+        for (uint32_t k = 0; k < LANGS; k++) {
+            size_t n = strlen(of_languages[i].prefix);
+
+            if (strncmp(program, of_languages[i].prefix, n) != 0 || strcmp(program + n, lang_words[k]) != 0)
+                continue;
+            snprintf(room, size, "%s%s", langs[k]->in_bpf ? langs[k]->in_bpf : lang_words[k], of_languages[i].where);
+            return room;
+        }
+    if (strcmp(program, "on_switch") == 0 || strcmp(program, "on_task") == 0)
+        return "off-CPU time";
+    return strcmp(program, "on_fork") == 0 ? "processes that start later" : NULL;
+}
+
+static bool is_left_out(const struct bpf_side *b, const char *program)
+{
+    for (unsigned i = 0; i < b->n_left_out; i++)
+        if (strcmp(b->left_out[i], program) == 0)
+            return true;
+    return false;
+}
+
+/* True if the load is to be tried again without the program that the kernel refused. */
+static bool leave_out(struct bpf_side *b, int r)
+{
+    const char *program = b->refused.program, *feature;
+    char room[128];
+
+    if (r == -ENOMEM || r == -EPERM || !program[0] || b->n_left_out == LEFT_OUT_MAX || is_left_out(b, program))
+        return false;
+    feature = feature_of(program, room, sizeof room);
+    if (!feature)
+        return false;
+    add_lack(b, feature, "Linux %s refused the BPF program %s: %s", release(), program, reason_of(b));
+    snprintf(b->left_out[b->n_left_out++], sizeof b->left_out[0], "%s", program);
+    return true;
 }
 
 static void set_preallocated(struct bpf_map *map, uint32_t entries)
@@ -126,9 +193,11 @@ static void choose_programs(struct bpf_side *b, const struct bpf_side_options *o
         else if (starts_with(name, "old_tick"))
             bpf_program__set_autoload(p, b->bounded);
         else if (starts_with(name, "on_switch") || strcmp(name, "on_task") == 0)
-            bpf_program__set_autoload(p, o->off_cpu);
+            bpf_program__set_autoload(p, b->off_cpu);
         else if (strcmp(name, "on_counted") == 0)
             bpf_program__set_autoload(p, o->counts);
+        if (is_left_out(b, name))
+            bpf_program__set_autoload(p, false);
     }
 }
 
@@ -140,8 +209,10 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
     struct agent_bpf *s = b->skel;
 
     b->bounded = old || !has_loop;
-    if (b->bounded && o->off_cpu)
-        return err_set(e, -EOPNOTSUPP, "off-CPU profiles require Linux 5.17 or later");
+    s->rodata->no_code_rules = b->bounded;
+    b->off_cpu = o->off_cpu && !b->bounded && !is_left_out(b, "on_switch") && !is_left_out(b, "on_task");
+    if (b->bounded && o->off_cpu && !b->lacks[0])
+        add_lack(b, "off-CPU time", "off-CPU profiles require Linux 5.17 or later");
     if (b->bounded && o->counts)
         return err_set(e, -EOPNOTSUPP, "sampling by events requires Linux 5.17 or later");
     bpf_map__set_autocreate(s->maps.tick_parts, b->bounded);
@@ -149,6 +220,7 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
         set_preallocated(s->maps.processes, AGENT_PROCESSES);
         set_preallocated(s->maps.langs, AGENT_PROCESSES);
         set_preallocated(s->maps.pages, OLD_PAGES);
+        set_preallocated(s->maps.code_rules, b->bounded ? 1 : OLD_CODE_RULES);
         set_preallocated(s->maps.filter, OLD_FILTER);
     }
     return 0;
@@ -162,6 +234,8 @@ static int link_languages(struct bpf_side *b, struct bpf_map *array, const char 
         int fd;
 
         snprintf(name, sizeof name, "%s%s", prefix, lang_words[i]);
+        if (is_left_out(b, name)) /* without it, stacks end with the native frames */
+            continue;
         fd = bpf_program__fd(bpf_object__find_program_by_name(b->skel->obj, name));
         if (fd < 0)
             return -ENOENT;
@@ -171,7 +245,7 @@ static int link_languages(struct bpf_side *b, struct bpf_map *array, const char 
     return 0;
 }
 
-static int link_programs(struct bpf_side *b, bool off_cpu, struct err *e)
+static int link_programs(struct bpf_side *b, struct err *e)
 {
     uint32_t zero = 0;
     int part = bpf_program__fd(b->skel->progs.old_tick_part), r = 0;
@@ -180,33 +254,46 @@ static int link_programs(struct bpf_side *b, bool off_cpu, struct err *e)
         r = -errno;
     if (r == 0)
         r = link_languages(b, b->skel->maps.tick_langs, b->bounded ? "old_tick_" : "on_tick_");
-    if (r == 0 && off_cpu)
+    if (r == 0 && b->off_cpu)
         r = link_languages(b, b->skel->maps.switch_langs, "on_switch_");
     return r < 0 ? err_set(e, r, "cannot set up tail calls between BPF programs: %m") : 0;
 }
 
-static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
+static int load_once(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
 {
     int r;
 
-    libbpf_set_print(keep_message);
-    loading = b;
     b->skel = agent_bpf__open();
     if (!b->skel)
         return explain(b, -errno, e);
     set_namespace(b->skel);
+    b->skel->rodata->kernel_stack = (uint32_t) MAX(KERNEL_STACK, sysconf(_SC_PAGESIZE)); /* 64 KiB pages: arm64 */
     r = fit_to_kernel(b, o, e);
     if (r < 0)
         return r;
     choose_programs(b, o);
-    bpf_map__set_autocreate(b->skel->maps.waits, o->off_cpu);
-    bpf_map__set_autocreate(b->skel->maps.switch_langs, o->off_cpu);
-    bpf_map__set_autocreate(b->skel->maps.task_scratch, o->off_cpu);
+    bpf_map__set_autocreate(b->skel->maps.waits, b->off_cpu);
+    bpf_map__set_autocreate(b->skel->maps.switch_langs, b->off_cpu);
+    bpf_map__set_autocreate(b->skel->maps.task_scratch, b->off_cpu);
     bpf_map__set_max_entries(b->skel->maps.events, (uint32_t) o->ring_bytes);
     bpf_map__set_max_entries(b->skel->maps.stacks, (uint32_t) b->n_cpus);
     r = agent_bpf__load(b->skel);
-    loading = NULL;
-    return r < 0 ? explain(b, r, e) : link_programs(b, o->off_cpu, e);
+    return r < 0 ? explain(b, r, e) : 0;
+}
+
+/* Once, and again for each program that can be left out. */
+static int load(struct bpf_side *b, const struct bpf_side_options *o, struct err *e)
+{
+    int r;
+
+    for (;;) {
+        bpf_refused_collect(&b->refused);
+        r = load_once(b, o, e);
+        bpf_refused_collect(NULL);
+        if (r == 0 || !leave_out(b, r))
+            return r < 0 ? r : link_programs(b, e);
+        agent_bpf__destroy(TAKE(b->skel));
+    }
 }
 
 int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e)
@@ -330,8 +417,25 @@ int bpf_side_count(struct bpf_side *b, const struct perf_events *events, unsigne
     return r;
 }
 
+bool bpf_side_is_old(const struct bpf_side *b)
+{
+    return b->bounded;
+}
+
+const char *bpf_side_lacks(const struct bpf_side *b)
+{
+    return b->lacks;
+}
+
+bool bpf_side_has_off_cpu(const struct bpf_side *b)
+{
+    return b->off_cpu;
+}
+
 int bpf_side_follow_forks(struct bpf_side *b, struct err *e)
 {
+    if (is_left_out(b, "on_fork"))
+        return 0;
     b->skel->links.on_fork = bpf_program__attach(b->skel->progs.on_fork);
     if (!b->skel->links.on_fork)
         return err_set(e, -errno, "cannot trace new processes: %m");
@@ -367,7 +471,8 @@ struct agent_control *bpf_side_control(struct bpf_side *b)
 struct row_store_maps bpf_side_row_maps(struct bpf_side *b)
 {
     return (struct row_store_maps){bpf_map__fd(b->skel->maps.shards), bpf_map__fd(b->skel->maps.rules),
-                                   bpf_map__fd(b->skel->maps.pages)};
+                                   bpf_map__fd(b->skel->maps.pages),
+                                   bpf_side_is_old(b) ? -1 : bpf_map__fd(b->skel->maps.code_rules)};
 }
 
 int bpf_side_fd(const struct bpf_side *b)

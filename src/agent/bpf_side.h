@@ -23,14 +23,21 @@ struct bpf_side_options {
     bool old_kernel; /* load the programs for kernel 5.10, even if this kernel can do more */
 };
 
-/* Loads the programs; nothing is attached. -EPERM with an error message that says which rights are missing. */
+/* Loads the programs; nothing is attached. A program that the kernel refuses costs only its own feature
+ * (bpf_side_lacks()), except those that walk stacks. -EPERM with an error message that says which rights are missing. */
 int bpf_side_new(const struct bpf_side_options *o, struct bpf_side **ret, struct err *e);
 void bpf_side_free(struct bpf_side *b);
+/* True if the programs without bpf_loop are loaded, as on kernels before 5.17. */
+bool bpf_side_is_old(const struct bpf_side *b);
+/* Features that this kernel does not provide, and why, joined by "; ": "no Python frames: …". "" if there are all. */
+const char *bpf_side_lacks(const struct bpf_side *b);
+/* Whether waits can be sampled: requested, and not refused by the kernel. */
+bool bpf_side_has_off_cpu(const struct bpf_side *b);
 /* Begins to sample every online CPU at this rate, or changes the rate. */
 int bpf_side_sample(struct bpf_side *b, unsigned hz, struct err *e);
 /* Begins to sample by these events, in addition to the clock or instead of it; called once. */
 int bpf_side_count(struct bpf_side *b, const struct perf_events *events, unsigned hz, struct err *e);
-/* Children of processes in the filter join it before they run. */
+/* Children of processes in the filter join it before they run, unless the kernel lacks it. */
 int bpf_side_follow_forks(struct bpf_side *b, struct err *e);
 /* Starts sampling waits; control->off_cpu_n sets how many. */
 int bpf_side_off_cpu(struct bpf_side *b, struct err *e);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "agent/process.h"
+#include "base/fd.h"
 #include "base/hash.h"
 
 static size_t slot_of(const struct file_memo_slot *file)
@@ -24,11 +25,13 @@ int file_memo_ask(uint32_t pid, const struct process_mapping *m, struct file_mem
 {
     char path[80];
     struct stat st;
+    int r;
 
     snprintf(path, sizeof path, "/proc/%u/map_files/%llx-%llx", pid, (unsigned long long) m->start,
              (unsigned long long) m->end);
-    if (stat(path, &st) < 0)
-        return -errno;
+    r = fd_stat_path(path, &st);
+    if (r < 0)
+        return r;
     *ret = (struct file_memo_slot){.device = st.st_dev,
                                    .inode = st.st_ino,
                                    .size = (uint64_t) st.st_size,

@@ -36,5 +36,8 @@ void identity_update(struct process *p);
 bool identity_is_outdated(const struct identity *i, const struct process *p);
 /* For filters and lists; never NULL. */
 const char *identity_service(const struct identity *i);
+/* The service's name of any process, and the first argument of its command line; "" when they cannot be read. Reads the process's
+ * memory: for a process of its own, which can be left behind. Any thread. */
+void identity_name(int pid, char *ret_service, size_t n, char *ret_command, size_t n_command);
 
 #endif

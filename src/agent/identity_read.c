@@ -15,6 +15,7 @@
 #include "agent/container_files.h"
 #include "agent/process_context.h"
 #include "agent/process_seen.h"
+#include "agent/program_version.h"
 #include "agent/service_name.h"
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -39,7 +40,9 @@ struct proc_reader {
     struct cgroup_names cgroup;
     struct container_names container;
     struct str name; /* of its command */
-    int dir;         /* PROC/PID; -1: not open yet; -2: it is gone */
+    struct service_script script;
+    bool is_script; /* an interpreter runs it */
+    int dir;        /* PROC/PID; -1: not open yet; -2: it is gone */
     int err;
 };
 
@@ -438,6 +441,8 @@ static void read_process(struct proc_reader *r, struct buf *b)
     command = r->s->seen ? r->s->seen->command : proc_file(r, "cmdline", FILE_MAX, b);
     r->a->partial |= !command.n && !r->s->brief;
     r->name = arena_str(&r->a->arena, service_name_of(command, base_name(exe)));
+    r->is_script = service_script_of(command, base_name(exe), &r->script);
+    r->script.path = arena_str(&r->a->arena, r->script.path);
     put(r, STR("process.command"), str_cut(&command, 0)); /* only the program: arguments may contain secrets */
     if (r->s->comm && !exe.n)
         put_c(r, SEMCONV_PROCESS_EXECUTABLE_NAME, r->s->comm);
@@ -548,7 +553,18 @@ static void put_go_version(struct proc_reader *r, const struct identity_exe *exe
     put_c(r, SEMCONV_SERVICE_VERSION, text);
 }
 
-/* The tag "latest" does not identify a version. */
+static void put_script_version(struct proc_reader *r)
+{
+    char dir[PATH_SIZE], version[80];
+
+    if (has(r, STR(SEMCONV_SERVICE_VERSION)) || r->s->brief)
+        return;
+    snprintf(dir, sizeof dir, "%s/%d", r->s->proc, r->s->pid);
+    program_version(dir, &r->script, version, sizeof version);
+    put_c(r, SEMCONV_SERVICE_VERSION, version);
+}
+
+/* The tag "latest" does not identify a version, and the build of an interpreter is not that of what it runs. */
 static void put_versions(struct proc_reader *r)
 {
     const struct identity_exe *exe = r->s->exe;
@@ -557,9 +573,12 @@ static void put_versions(struct proc_reader *r)
         put_go_version(r, exe);
     if (strcmp(r->container.tag, "latest") != 0)
         put_c(r, SEMCONV_SERVICE_VERSION, r->container.tag);
+    if (r->is_script)
+        put_script_version(r);
     if (exe && exe->gnu_id && *exe->gnu_id) {
         put_c(r, SEMCONV_BUILD_ID_GNU, exe->gnu_id);
-        put_c(r, SEMCONV_SERVICE_VERSION, exe->gnu_id);
+        if (!r->is_script)
+            put_c(r, SEMCONV_SERVICE_VERSION, exe->gnu_id);
     }
     if (exe && exe->go_id && *exe->go_id)
         put_c(r, SEMCONV_BUILD_ID_GO, exe->go_id);

@@ -25,6 +25,14 @@ static const char *folder(void)
     return given && given[0] == '/' ? given : "/proc";
 }
 
+bool kernel_names_given(void)
+{
+    char path[4096];
+
+    snprintf(path, sizeof path, "%s/kallsyms", folder());
+    return getenv("WICK_KALLSYMS_DIR") && access(path, R_OK) == 0;
+}
+
 struct kernel_names {
     struct addr_names names;
     int64_t read_ns;

@@ -13,6 +13,8 @@ struct kernel_name {
     uint64_t start;
 };
 
+/* Whether a readable copy of the list is given (WICK_KALLSYMS_DIR), so that CAP_SYSLOG is not needed. */
+bool kernel_names_given(void);
 /* Reads the list. -EPERM with an error message when addresses are hidden. */
 int kernel_names_new(struct kernel_names **ret, struct err *e);
 void kernel_names_free(struct kernel_names *k);

@@ -15,6 +15,7 @@
 #include "base/mem.h"
 #include "base/sealed.h"
 #include "model/symbol_wire.h"
+#include "proc/far_call.h"
 
 enum {
     NAMES_MAX = 1 << 16, /* of one object */
@@ -260,13 +261,15 @@ static bool has_lines(const struct object *o, uint64_t *ret_bytes)
     fd = debug_file_open(o, &debug);
     if (fd < 0 || !debug.has_lines)
         return false;
-    if (fstat(fd, &st) == 0)
+    if (fd_stat(fd, &st) == 0)
         *ret_bytes = (uint64_t) st.st_size;
     return true;
 }
 
 void object_names_resolve(struct object *o)
 {
+    FAR_FOR(FAR_FILE | o->number);
+
     if (!object_names_pending(o))
         return;
     if (!o->names->n_resolved)

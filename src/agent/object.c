@@ -86,7 +86,7 @@ static struct object_file file_of(int fd)
 {
     struct stat st;
 
-    if (fd < 0 || fstat(fd, &st) < 0)
+    if (fd < 0 || fd_stat(fd, &st) < 0)
         return (struct object_file){0};
     return (struct object_file){st.st_dev, st.st_ino, st.st_size, st.st_ctim};
 }
@@ -195,7 +195,7 @@ void object_reach(const struct object *o, char *ret, size_t size)
 {
     struct stat here, there;
 
-    if (o->fd < 0 || (fstat(o->fd, &here) == 0 && stat(o->path, &there) == 0 && here.st_dev == there.st_dev &&
+    if (o->fd < 0 || (fd_stat(o->fd, &here) == 0 && fd_stat_path(o->path, &there) == 0 && here.st_dev == there.st_dev &&
                       here.st_ino == there.st_ino))
         snprintf(ret, size, "%s", o->path);
     else
@@ -283,7 +283,7 @@ static int object_new(struct file_reader *reader, int fd, const char *path, stru
     o->fd = fd;
     o->reader = reader;
     o->file = file_of(fd);
-    if (fd >= 0 && fstat(fd, &st) == 0)
+    if (fd >= 0 && fd_stat(fd, &st) == 0)
         o->owner = st.st_uid;
     o->kind = fd < 0 ? OBJECT_VDSO : OBJECT_FILE;
     o->path = mem_strdup(path);

@@ -84,6 +84,7 @@ struct object {
     struct object_names *names; /* names.h; NULL until asked for */
     uint64_t names_used_ns;     /* of the last batch that needed them */
     bool sampled;               /* a stack came through */
+    uint64_t cut;               /* stacks that end in its code for lack of call frame information */
     bool offered;               /* agent_next_file() has returned it */
     bool has_lines;          /* debug information is there, in the file or beside it; known once names were looked up */
     uint64_t lines_bytes;    /* size of the file with the debug information */

@@ -20,8 +20,10 @@ static uint64_t round_up(uint64_t v, uint64_t to)
 }
 
 /* The ELF addresses of the executable segments; false when they cannot be one mapping with one offset. */
-static bool code_range(const struct object *o, uint64_t *ret_start, uint64_t *ret_end)
+static bool code_range(const struct object *o, uint64_t *ret_start, uint64_t *ret_end, uint64_t *ret_skew)
 {
+    bool first = true;
+
     *ret_start = UINT64_MAX;
     *ret_end = 0;
     for (uint32_t i = 0; i < o->n_segments; i++) {
@@ -29,12 +31,15 @@ static bool code_range(const struct object *o, uint64_t *ret_start, uint64_t *re
 
         if (!(s->flags & PF_X))
             continue;
-        if (s->vaddr != s->offset || s->memsz > PLACE_MAX || s->vaddr > PLACE_MAX)
+        if (s->memsz > PLACE_MAX || s->vaddr > PLACE_MAX || s->vaddr < s->offset ||
+            (!first && s->vaddr - s->offset != *ret_skew))
             return false;
+        *ret_skew = s->vaddr - s->offset;
+        first = false;
         *ret_start = MIN(*ret_start, round_down(s->vaddr));
         *ret_end = MAX(*ret_end, round_up(s->vaddr + s->memsz, PAGE));
     }
-    return *ret_start < *ret_end;
+    return !first && *ret_skew % PAGE == 0 && *ret_start < *ret_end;
 }
 
 /* A program that is linked to a fixed address stays there. identity_elf_address() recognises it by that address. */
@@ -59,15 +64,16 @@ static bool place_fixed(const struct object *o, struct object_place *ret)
 
 void object_place_choose(const struct object *o, bool is_program, uint64_t *next, struct object_place *ret)
 {
-    uint64_t start, end;
+    uint64_t start, end, skew = 0;
 
     *ret = (struct object_place){0};
-    if ((is_program && place_fixed(o, ret)) || !code_range(o, &start, &end))
+    if ((is_program && place_fixed(o, ret)) || !code_range(o, &start, &end, &skew))
         return;
     ret->bias = is_program ? OBJECT_PLACE_PROGRAM : *next;
     if (!is_program)
         *next += round_up(end, STEP) + STEP;
     ret->start = start + ret->bias;
     ret->limit = end + ret->bias;
-    ret->offset = start;
+    ret->offset = start - skew;
+    ret->skew = skew;
 }

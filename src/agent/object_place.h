@@ -8,8 +8,9 @@
  *   other objects     from OBJECT_PLACE_FIRST on, in steps of 2 MiB
  *   the kernel        OBJECT_PLACE_KERNEL to the end, with an offset that is equal to its start
  *
- * An object whose code lies at another ELF address than offset in its file (what lld links) gets no range and keeps its
- * ELF addresses: readers that have only a mapping's start and offset would compute others.
+ * The code of an object may lie at another ELF address than offset in its file (what lld links): then the mapping has the
+ * difference as its skew, for readers that do not have the file. An object with several such differences gets no range and
+ * keeps its ELF addresses.
  */
 #ifndef AGENT_OBJECT_PLACE_H
 #define AGENT_OBJECT_PLACE_H
@@ -26,6 +27,7 @@ struct object;
 struct object_place {
     uint64_t bias;                                     /* address = ELF address + bias */
     uint64_t start, limit, offset;                     /* of the mapping; all 0: it has no range */
+    uint64_t skew;                                     /* ELF address less file offset */
     bool has_functions, has_files, has_lines, inlines; /* what is known of its addresses */
 };
 

@@ -3,6 +3,7 @@
 #include "agent/own_profiles.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "agent/bpf/agent_abi.h"
@@ -16,10 +17,7 @@ static const uint64_t PAUSE_FOUND_NS = NS_PER_S / 10, PAUSE_MIN_NS = NS_PER_S, P
 
 static unsigned type_bit(struct str name)
 {
-    name = str_trim(name);
-    if (str_is(name, "cpu"))
-        return OWN_CPU;
-    return str_is(name, "offcpu") || str_is(name, "off_cpu") ? OWN_OFF_CPU : 0;
+    return str_is(str_trim(name), "cpu") ? OWN_CPU : 0;
 }
 
 static unsigned types_of(const struct value *v)
@@ -45,6 +43,18 @@ unsigned own_profiles_types(const struct process_context *c)
         if (str_is(c->attributes.v[i].key, SEMCONV_WICK_PROFILE_TYPES))
             return types_of(&c->attributes.v[i].value);
     return 0;
+}
+
+static void take_id(struct own_profiles *o, const struct process_context *c)
+{
+    o->id[0] = 0;
+    for (uint32_t i = 0; i < c->attributes.n; i++) {
+        const struct value *v = &c->attributes.v[i].value;
+
+        if (str_is(c->attributes.v[i].key, SEMCONV_WICK_PROCESS) && v->kind == VALUE_STR && v->n < sizeof o->id &&
+            str_is_utf8(value_str(v)))
+            snprintf(o->id, sizeof o->id, "%.*s", STR_FMT(value_str(v)));
+    }
 }
 
 uint64_t own_profiles_mono_of_boot(uint64_t boot_ns)
@@ -83,6 +93,7 @@ static int read_context(struct process *p, const struct proc_memory *memory)
         o->address = map->start;
         o->published_ns = c.published_ns;
         o->found = true;
+        take_id(o, &c);
         own_profiles_take(o, own_profiles_types(&c), own_profiles_mono_of_boot(c.published_ns));
     }
     arena_done(&a);
@@ -152,9 +163,18 @@ void own_profiles_mapped(struct own_profiles *o, const char *path)
 
 bool own_profiles_cover(const struct own_profiles *o, unsigned kind, uint64_t time_ns)
 {
-    unsigned bit = kind == AGENT_EVENT_CPU ? OWN_CPU : kind < AGENT_EVENT_COUNTED ? OWN_OFF_CPU : 0;
-
+    if (kind != AGENT_EVENT_CPU)
+        return false;
     if (time_ns < o->since_ns)
-        return o->before & bit && time_ns >= o->before_ns;
-    return o->types & bit;
+        return o->before & OWN_CPU && time_ns >= o->before_ns;
+    return o->types & OWN_CPU;
+}
+
+void own_profiles_narrow(const struct own_profiles *o, int64_t *from_ns, int64_t *to_ns)
+{
+    int64_t since = (int64_t) (o->types & OWN_CPU ? o->since_ns : o->before_ns);
+
+    *from_ns = MIN(MAX(*from_ns, since), *to_ns);
+    if (!(o->types & OWN_CPU))
+        *to_ns = MAX(MIN(*to_ns, (int64_t) o->since_ns), *from_ns);
 }

@@ -9,14 +9,33 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "agent/perf_opener.h"
 #include "base/fd.h"
 #include "base/str.h"
 
-int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu)
+int perf_open_here(struct perf_event_attr *attr, pid_t pid, int cpu)
 {
     long fd = syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
 
     return fd < 0 ? -errno : (int) fd;
+}
+
+int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu)
+{
+    int fd = perf_open_here(attr, pid, cpu);
+
+    return (fd == -EACCES || fd == -EPERM) && pid < 0 && perf_opener_fd() >= 0 ? perf_opener_ask(attr, cpu) : fd;
+}
+
+long perf_paranoid(void)
+{
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    int64_t v;
+
+    if (fd_read_file("/proc/sys/kernel/perf_event_paranoid", 64, &b, NULL) < 0 ||
+        str_to_i64(str_trim(buf_str(&b)), 10, &v) < 0)
+        return -1;
+    return (long) v;
 }
 
 /* Whether cpu is in a list such as "0-3,8"; the largest number + 1 in *ret_n. */

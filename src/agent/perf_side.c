@@ -25,6 +25,7 @@
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "unwind/remote.h"
 
 /* Every user may have rings of 512 KiB (kernel.perf_event_mlock_kb), larger ones count against RLIMIT_MEMLOCK. A record has
  * room for as much of the stack as is asked for, at most 64 KiB. */
@@ -267,7 +268,7 @@ static bool take_user(struct cursor *c, struct agent_event *ev, struct agent_sta
                                      .sp = by_dwarf[REG_SP],
                                      .fp = by_dwarf[REG_FP],
                                      .bx = by_dwarf[REG_BX],
-                                     .exact = 1,
+                                     .exact = !remote_after_syscall(by_dwarf, by_dwarf[REG_PC]),
                                      .is_leaf = 1};
     memcpy(ev->resume.leaf, by_dwarf, sizeof ev->resume.leaf);
     st->n = (uint32_t) MIN(used, size);

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "proc/far_call.h"
 #include "proc/proc_children.h"
 #include "proc/proc_path.h"
 
@@ -29,7 +30,7 @@ struct processes {
     struct file_memo memo;
     struct process *buckets[BUCKETS];
     size_t n;
-    uint64_t next_number;
+    uint64_t next_number, refused;
     void (*on_exec)(void *arg, const struct process *before);
     void *on_exec_arg;
 };
@@ -107,8 +108,10 @@ static struct process *begin(struct processes *s, uint32_t pid, uint64_t since_n
 {
     struct process *old = newest(s, pid), *p;
 
-    if (s->n >= PROCESSES_MAX)
+    if (s->n >= PROCESSES_MAX) {
+        s->refused++;
         return NULL;
+    }
     p = mem_zalloc(sizeof *p);
     if (!p)
         return NULL;
@@ -271,6 +274,7 @@ static void read_exe(struct process *p)
 
 int processes_refresh(struct processes *s, struct process *p)
 {
+    FAR_FOR(p->pid);
     int r = process_maps_read(p, p->pid);
 
     (void) s;
@@ -317,10 +321,7 @@ void processes_read_running(struct processes *s)
 
 ssize_t process_read(const struct process *p, uint64_t address, void *ret, size_t n)
 {
-    struct iovec local = {ret, n}, remote = {(void *) (uintptr_t) address, n};
-    ssize_t got = process_vm_readv((pid_t) p->pid, &local, 1, &remote, 1, 0);
-
-    return got < 0 ? -errno : got;
+    return far_read_memory((int) p->pid, address, ret, n);
 }
 
 int process_open(const struct process *p, const char *path)
@@ -388,4 +389,9 @@ uint64_t processes_maps_left_out(const struct processes *s)
         for (const struct process *p = s->buckets[i]; p; p = p->next)
             n += p->exited ? 0 : p->maps_left_out;
     return n;
+}
+
+uint64_t processes_refused(const struct processes *s)
+{
+    return s->refused;
 }

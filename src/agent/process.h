@@ -130,5 +130,7 @@ void processes_distrust(struct processes *s);
 void processes_each(struct processes *s, void (*f)(void *arg, struct process *p), void *arg);
 /* Mappings of running processes that are beyond the limits. */
 uint64_t processes_maps_left_out(const struct processes *s);
+/* Processes that there was no room for. */
+uint64_t processes_refused(const struct processes *s);
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "model/builder.h"
 #include "model/semconv.h"
+#include "proc/far_call.h"
 
 struct identity {
     struct identity_attrs attrs;
@@ -166,6 +167,25 @@ int identity_new(const struct process *p, struct identity **ret, struct err *e)
     return 0;
 }
 
+static void copy_attr(const struct identity_attrs *a, const char *key, char *ret, size_t n)
+{
+    struct str v = identity_attrs_get(a, str_from(key));
+
+    snprintf(ret, n, "%.*s", v.n < n ? (int) v.n : 0, v.p ? v.p : "");
+}
+
+void identity_name(int pid, char *ret_service, size_t n, char *ret_command, size_t n_command)
+{
+    struct proc_memory memory = proc_memory_of(pid);
+    struct identity_source s = {.proc = "/proc", .root = "/", .pid = pid, .memory = &memory, .rules = rules};
+    struct identity_attrs attrs = {0};
+
+    identity_read(&s, &attrs);
+    copy_attr(&attrs, SEMCONV_SERVICE_NAME, ret_service, n);
+    copy_attr(&attrs, "process.command", ret_command, n_command);
+    identity_attrs_done(&attrs);
+}
+
 void identity_free(struct identity *i)
 {
     if (!i)
@@ -192,6 +212,7 @@ bool identity_is_outdated(const struct identity *i, const struct process *p)
 void identity_update(struct process *p)
 {
     struct identity *old = p->identity, *new = NULL;
+    FAR_FOR(p->pid);
 
     if ((old && !identity_is_outdated(old, p)) || identity_new(p, &new, NULL) < 0)
         return;

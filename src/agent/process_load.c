@@ -8,6 +8,7 @@
 #include "agent/bpf_side.h"
 #include "agent/lang/lang.h"
 #include "agent/process.h"
+#include "agent/process_maps.h"
 #include "agent/row_store.h"
 #include "agent/span_find.h"
 #include "base/clock.h"
@@ -23,6 +24,7 @@ struct process_loader {
     struct bpf_side *bpf;
     struct processes *processes;
     size_t n_loaded; /* processes in the BPF map */
+    uint64_t refused;
     struct agent_process record;
 };
 
@@ -51,6 +53,14 @@ static void find_language(struct process_loader *l, struct process *p)
         lang_find(p, NULL);
     if (p->span.kind == AGENT_SPAN_NONE)
         p->span_again = span_find(p);
+}
+
+/* The record of a process says what of its files is walked by frame pointers, which is known once there are tables. */
+static void make_tables(struct process_loader *l, struct process *p, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < p->n_mappings; i++)
+        if (p->mappings[i].object)
+            objects_table(processes_objects(l->processes), p->mappings[i].object, now_ns);
 }
 
 static void forget(struct process_loader *l, struct process *p)
@@ -101,12 +111,16 @@ void process_load(struct process_loader *l, struct process *p, uint64_t now_ns)
     if (p->exe)
         p->exe->plain_until_ns =
             p->lang || p->span.kind != AGENT_SPAN_NONE || p->span_again || p->own.likely ? 0 : now_ns + PLAIN_NS;
+    if (p->lang && p->lang->frame)
+        make_tables(l, p, now_ns);
     processes_record(l->processes, p, &l->record);
     if (!p->loaded)
         make_room(l);
     if (bpf_side_load_process(l->bpf, p->pid, &l->record, p->lang_in_bpf ? &p->lang_record : NULL) == 0) {
         l->n_loaded += !p->loaded;
         p->loaded = true;
+    } else {
+        l->refused++;
     }
     p->stale = false;
 }
@@ -117,12 +131,14 @@ void process_load_given(struct process_loader *l, struct process *p, struct row_
 
     if (!p->maps_read || p->loaded)
         return;
-    process_load(l, p, now);
-    if (p->ppid == (uint32_t) getpid()) /* a command that will call exec */
-        return;
-    for (uint32_t i = 0; i < p->n_mappings && row_store_memory(rows) <= most; i++)
+    for (uint32_t i = 0; i < p->n_mappings && row_store_memory(rows) <= most; i++) {
+        if (p->ppid == (uint32_t) getpid()) /* a command that will call exec */
+            break;
+        processes_resolve(l->processes, p, &p->mappings[i]);
         if (p->mappings[i].object)
             row_store_load_all(rows, p->mappings[i].object, now);
+    }
+    process_load(l, p, now); /* last: its record says what of a file has no tables */
 }
 
 void process_unload(struct process_loader *l, struct process *p)
@@ -131,4 +147,9 @@ void process_unload(struct process_loader *l, struct process *p)
         forget(l, p);
     else
         l->n_loaded -= p->loaded;
+}
+
+uint64_t process_loader_refused(const struct process_loader *l)
+{
+    return l->refused;
 }

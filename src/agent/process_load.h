@@ -18,6 +18,8 @@ struct row_store;
 
 int process_loader_new(struct bpf_side *bpf, struct processes *processes, struct process_loader **ret);
 void process_loader_free(struct process_loader *l);
+/* Records that the kernel refused. */
+uint64_t process_loader_refused(const struct process_loader *l);
 /* Finds its language and spans, if that has not been done yet, and puts its record into the map. */
 void process_load(struct process_loader *l, struct process *p, uint64_t now_ns);
 /* For a process that a person named: does the same before its first sample and loads the unwind rows of its files, while the

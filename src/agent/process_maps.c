@@ -255,7 +255,7 @@ static int open_mapping(const struct process *p, const struct process_mapping *m
         fd = process_open(p, m->path);
     if (fd < 0)
         return fd;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+    if (fd_stat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
         (m->key.inode && m->key.major && (uint64_t) st.st_ino != m->key.inode)) { /* replaced by another file */
         fd_close(fd);
         return -ESTALE;
@@ -339,7 +339,7 @@ static void put_parts(struct agent_process *to, const struct process_mapping *m)
         put_mapping(to, m->start, m->end, m->bias, o->number);
     } else {
         put_mapping(to, m->start, lo, m->bias, o->number);
-        put_mapping(to, lo, hi, 0, AGENT_FILE_NONE);
+        put_mapping(to, lo, hi, m->bias, AGENT_FILE_NONE);
         put_mapping(to, hi, m->end, m->bias, o->number);
     }
 }

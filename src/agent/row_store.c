@@ -33,6 +33,7 @@ struct row_store {
     struct objects *objects;
     struct shard *shards;
     uint32_t n_shards, max_shards, current;
+    int refused;              /* why the kernel takes no further shard; 0: it has taken all */
     uint64_t resting_until;   /* of the current shard */
     struct agent_rule *rules; /* mapped */
     uint32_t n_rules;
@@ -79,7 +80,7 @@ void row_store_free(struct row_store *s)
 }
 
 /* --- shards --- */
-static int add_shard(struct row_store *s)
+static int create_shard(struct row_store *s)
 {
     LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = BPF_F_MMAPABLE);
     _cleanup_(fd_closep) int fd =
@@ -97,6 +98,19 @@ static int add_shard(struct row_store *s)
     }
     s->current = s->n_shards++;
     return 0;
+}
+
+/* What the kernel refused once it will refuse again, and each attempt costs more than a walk in user space: the store stays
+ * as large as it is. */
+static int add_shard(struct row_store *s)
+{
+    int r = create_shard(s);
+
+    if (r < 0) {
+        s->refused = r;
+        s->max_shards = s->n_shards;
+    }
+    return r;
 }
 
 static void empty_shard(struct row_store *s, struct shard *x)
@@ -125,6 +139,8 @@ static int make_room(struct row_store *s, uint32_t n, uint64_t now_ns)
         return 0;
     if (s->n_shards < s->max_shards)
         return add_shard(s);
+    if (!s->n_shards)
+        return s->refused;
     s->current = (s->current + 1) % s->n_shards; /* they were filled in this order */
     empty_shard(s, &s->shards[s->current]);
     s->resting_until = now_ns + REST_NS;
@@ -225,6 +241,31 @@ void row_store_load_all(struct row_store *s, struct object *o, uint64_t now_ns)
     for (uint32_t i = 0; i < t->n_pages; i++)
         if (load_page(s, o, (uint32_t) t->first_page + i, now_ns) < 0)
             return;
+}
+
+/* When the map is full, it begins anew: each address that is still in use costs one copied stack. */
+static void forget_code(struct row_store *s)
+{
+    struct agent_code_key key;
+
+    for (uint32_t i = 0; i < AGENT_CODE_RULES && bpf_map_get_next_key(s->maps.code_rules, NULL, &key) == 0; i++)
+        bpf_map_delete_elem(s->maps.code_rules, &key);
+}
+
+void row_store_learn(struct row_store *s, const struct object *o, uint64_t address, const struct unwind_rule *rule)
+{
+    struct agent_code_key key = {address, o->number, 0};
+    uint32_t number = rule ? number_of_rule(s, rule) : 0;
+
+    if (s->maps.code_rules < 0 || (rule && !number))
+        return;
+    if (bpf_map_update_elem(s->maps.code_rules, &key, &number, BPF_ANY) == -E2BIG)
+        forget_code(s);
+}
+
+int row_store_refused(const struct row_store *s)
+{
+    return s->refused;
 }
 
 size_t row_store_memory(const struct row_store *s)

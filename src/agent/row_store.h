@@ -12,9 +12,10 @@
 #include "agent/object.h"
 
 struct row_store;
+struct unwind_rule;
 
 struct row_store_maps {
-    int shards, rules, pages; /* descriptors of the BPF maps; owned by the caller */
+    int shards, rules, pages, code_rules; /* descriptors of the BPF maps; owned by the caller; code_rules may be -1 */
 };
 
 int row_store_new(const struct row_store_maps *maps, struct objects *objects, size_t budget, struct row_store **ret,
@@ -25,6 +26,11 @@ void row_store_free(struct row_store *s);
 int row_store_load(struct row_store *s, struct object *o, uint32_t page, uint64_t now_ns);
 /* The same for all pages of it, if it was not done before and there is room for them. */
 void row_store_load_all(struct row_store *s, struct object *o, uint64_t now_ns);
+/* From now on, stacks in code of the object without call frame information are walked at this ELF address by the rule; NULL: they
+ * end there. */
+void row_store_learn(struct row_store *s, const struct object *o, uint64_t address, const struct unwind_rule *rule);
 size_t row_store_memory(const struct row_store *s); /* bytes of shards */
+/* Why the kernel takes no further shards, a negative errno; 0: it has taken all. */
+int row_store_refused(const struct row_store *s);
 
 #endif

@@ -125,6 +125,35 @@ static struct str title_name(struct str argv0)
     return s.n && s.p[0] == '-' ? str_slice(s, 1, s.n) : s;
 }
 
+bool service_script_of(struct str command, struct str exe, struct service_script *ret)
+{
+    struct str argv0 = str_cut(&command, 0);
+    const struct interpreter *x = find_interpreter(exe.n ? exe : title_name(argv0));
+
+    *ret = (struct service_script){0};
+    if (!x)
+        return false;
+    while (command.n) {
+        struct str word = str_cut(&command, 0);
+
+        if (!word.n || str_is(word, "-") || is_one_of(word, x->inlined))
+            return true;
+        if (x->module && str_is(word, x->module)) {
+            ret->path = str_cut(&command, 0);
+            ret->is_module = !x->is_class;
+            return true;
+        }
+        if (is_one_of(word, x->valued)) {
+            str_cut(&command, 0);
+        } else if (word.p[0] != '-') {
+            if (!x->is_class && !is_descriptor(word))
+                ret->path = word;
+            return true;
+        }
+    }
+    return true;
+}
+
 struct str service_name_of(struct str command, struct str exe)
 {
     struct str argv0 = str_cut(&command, 0), name = title_name(argv0), run = {0};

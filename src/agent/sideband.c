@@ -8,11 +8,13 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
+#include "agent/agent_caps.h"
 #include "agent/perf_open.h"
 #include "agent/perf_rings.h"
 #include "agent/process.h"
@@ -53,6 +55,12 @@ static int open_ring(struct sideband *s, uint32_t watermark, int cpu, struct err
                                    .wakeup_watermark = watermark};
     int fd = perf_open(&attr, -1, cpu);
 
+    if ((fd == -EACCES || fd == -EPERM) && agent_cap_has(CAP_PERFMON) && perf_paranoid() > 2)
+        return err_set(
+            e, fd,
+            "kernel.perf_event_paranoid is %ld: this kernel allows perf events only with CAP_SYS_ADMIN, which "
+            "the process does not have: start it with that capability, or: sysctl kernel.perf_event_paranoid=2",
+            perf_paranoid());
     if (fd == -EACCES || fd == -EPERM)
         return err_set(e, fd,
                        "sampling other processes requires CAP_BPF and CAP_PERFMON: run it as root; your own programs "

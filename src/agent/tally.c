@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "proc/far_call.h"
 #include "proc/jit_names.h"
 
 enum { FRAMES_MAX = 1 << 19, STACKS_MAX = 1 << 18, ROWS_MAX = 1 << 20, TIMES_MAX = 1 << 22, LIST_MAX = 1 << 23 };
@@ -147,7 +148,7 @@ void tally_update(struct tally *t, uint64_t now_ns)
 
         if (p)
             t->processes[i].used_ns += process_cpu_settle(p, t->until_ns);
-        if (p && t->options.leave_own)
+        if (p && t->options.mark_own)
             own_profiles_check_last(p, now_ns);
         if (p)
             identity_update(p);
@@ -180,12 +181,12 @@ static struct str keep(struct tally *t, struct str s)
 static void name_jit(struct tally *t, struct process *p, struct tally_frame *f)
 {
     struct str name;
-    uint64_t start;
+    FAR_FOR(p->pid);
 
     f->type = "jit";
     if (!p->perf_map)
         perf_map_new(p, &p->perf_map, NULL);
-    if (p->perf_map && perf_map_find(p->perf_map, p, f->address, &name, &start))
+    if (p->perf_map && perf_map_find(p->perf_map, p, f->address, &name))
         f->function = keep(t, name);
     else
         java_names_ask(p);
@@ -193,18 +194,30 @@ static void name_jit(struct tally *t, struct process *p, struct tally_frame *f)
 
 static void name_lang(struct tally *t, struct process *p, struct tally_frame *f)
 {
-    struct lang_frame got = {0};
+    struct lang_frame got[LANG_INLINED_MAX] = {{.line = 0}};
     struct arena a;
+    int n;
+    FAR_FOR(p->pid);
 
     f->type = p->lang ? p->lang->name : "unknown";
     arena_init(&a, 1 << 16);
-    if (p->lang && p->lang->resolve(p, f->words, &a, &got) == 0) {
-        f->function = keep(t, got.function);
-        f->file = keep(t, got.file);
-        f->line = got.line;
-        f->start_line = got.start_line;
-        f->type = got.type ? got.type : f->type;
+    n = p->lang ? p->lang->resolve(p, f->words, &a, got, LANG_INLINED_MAX) : 0;
+    for (int i = 0; i < n; i++) {
+        got[i].function = keep(t, got[i].function);
+        got[i].file = keep(t, got[i].file);
     }
+    if (n > 0) {
+        const struct lang_frame *own = &got[n - 1];
+
+        f->function = own->function;
+        f->file = own->file;
+        f->line = own->line;
+        f->start_line = own->start_line;
+        f->type = own->type ? own->type : f->type;
+    }
+    if (n > 1)
+        f->inlined = arena_dup(&t->arena, got, (size_t) (n - 1) * sizeof *got);
+    f->n_inlined = f->inlined ? (uint32_t) (n - 1) : 0;
     arena_done(&a);
 }
 
@@ -251,12 +264,23 @@ static int unnamed_jit(struct tally *t, struct process *p)
     const char *exe = p->exe_path ? strrchr(p->exe_path, '/') : NULL, *hint;
     char text[200];
 
+    if (p->lang && p->lang->frame) /* its functions are frames of the language: this is something else */
+        return mark(t, "[unknown]");
     exe = exe ? exe + 1 : p->comm;
     hint = jit_names_hint(str_from(exe), p->perf_map && perf_map_count(p->perf_map));
     if (hint)
         return mark(t, hint);
     snprintf(text, sizeof text, "[JIT code without names: %.40s writes no perf map]", exe);
     return mark(t, text);
+}
+
+/* Memory of a JIT is used again: the same address may be another function a moment later, which is another frame. */
+static uint64_t code_at(struct process *p, uint64_t address)
+{
+    if (!p->perf_map)
+        return 0;
+    perf_map_refresh(p->perf_map, p);
+    return perf_map_place(p->perf_map, address);
 }
 
 static int user_frame(struct tally *t, struct process *p, uint64_t word)
@@ -278,7 +302,8 @@ static int user_frame(struct tally *t, struct process *p, uint64_t word)
         snprintf(text, sizeof text, "[%.150s: cannot be read]", base ? base + 1 : "file");
         return mark(t, text);
     }
-    i = intern_frame(t, p, &(struct tally_frame){.kind = FRAME_JIT, .address = at, .owner = p->number});
+    i = intern_frame(
+        t, p, &(struct tally_frame){.kind = FRAME_JIT, .address = at, .owner = p->number, .words = {code_at(p, at)}});
     if (i < 0 || t->frames[i].function.n || p->java_asks || (p->perf_map && perf_map_count(p->perf_map)))
         return i; /* its name may come later */
     return unnamed_jit(t, p);
@@ -350,7 +375,7 @@ static int put_frames(struct tally *t, struct process *p, const struct tally_sam
     int r = 0;
 
     for (uint32_t i = 0; i < s->n_kernel && r == 0; i++)
-        r = put_frame(t, first, kernel_frame(t, s->words[i], i == 0));
+        r = put_frame(t, first, kernel_frame(t, s->words[i], i == 0 && s->event->kind != AGENT_EVENT_OFFCPU));
     for (uint32_t i = s->n_kernel; i < s->n_words && r == 0; i++) {
         if (AGENT_WORD_KIND(s->words[i]) >= AGENT_WORD_LANG) {
             struct tally_frame f = {.kind = FRAME_LANG, .owner = p ? p->number : 0};
@@ -413,7 +438,7 @@ bool tally_label(struct str labels, uint32_t i, struct str *ret_key, struct str 
 static bool row_eq(const struct tally_row *a, const struct tally_row *b)
 {
     return a->stack == b->stack && a->tid == b->tid && a->cpu == b->cpu && a->kind == b->kind &&
-           a->period_ns == b->period_ns && a->has_span == b->has_span &&
+           a->period_ns == b->period_ns && a->has_span == b->has_span && a->inferred == b->inferred &&
            memcmp(a->comm, b->comm, sizeof a->comm) == 0 && memcmp(a->trace_id, b->trace_id, sizeof a->trace_id) == 0 &&
            memcmp(a->span_id, b->span_id, sizeof a->span_id) == 0 && str_eq(a->labels, b->labels);
 }
@@ -483,7 +508,8 @@ int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
 {
     const struct agent_event *e = s->event;
     bool cpu = e->kind == AGENT_EVENT_CPU;
-    struct tally_row want = {.tid = e->tid, .kind = e->kind, .period_ns = cpu ? s->period_ns : 1};
+    struct tally_row want = {
+        .tid = e->tid, .kind = e->kind, .period_ns = cpu ? s->period_ns : 1, .inferred = s->inferred};
     int64_t value = cpu ? s->period_ns * e->weight : (int64_t) (e->value_ns * e->weight);
     int process = process_number(t, p, e), stack, row, r;
 
@@ -522,5 +548,6 @@ int tally_add(struct tally *t, struct process *p, const struct tally_sample *s)
         count_cpu(t, &t->processes[process], s, value);
     t->counts.whole += s->end == AGENT_END_ROOT || s->end == AGENT_END_NONE;
     t->counts.cut += s->end != AGENT_END_ROOT && s->end != AGENT_END_NONE;
+    t->counts.inferred += s->inferred;
     return 0;
 }

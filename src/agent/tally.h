@@ -22,7 +22,7 @@ struct tally_options {
     bool no_names;
     bool pprof;                       /* Go's types samples,cpu and no times: for files that pprof reads */
     bool ranges;                      /* mappings have address ranges, as pprof expects: object_place.h */
-    bool leave_own;                   /* leave out the types that processes send themselves */
+    bool mark_own;                    /* mark what processes send themselves, too (own_profiles.h) */
     const struct perf_events *events; /* the types of AGENT_EVENT_COUNTED; owned by the caller */
     size_t memory;
 };
@@ -32,6 +32,7 @@ struct tally_sample {
     const uint64_t *words;
     uint32_t n_kernel, n_words;
     enum agent_end end;
+    bool inferred;     /* a caller was found without call frame information */
     int64_t period_ns; /* of the clock, for on-CPU samples */
     bool weigh;        /* CPU samples are weighed (process_cpu.h) */
     struct str labels; /* AGENT_LABEL_WORDS words each (lang_abi.h) */
@@ -48,7 +49,7 @@ bool tally_is_empty(const struct tally *t);
 struct tally_scope { /* scope attributes of every batch, about the agent itself */
     int64_t rate, lost, cpu_ns;
     int64_t end_ns; /* of the monotonic clock: all samples up to here were added; the next batch begins here */
-    const char *governor;
+    const char *governor, *via, *why, *lacks; /* struct agent_counts */
 };
 
 /* Samples are taken from this time of the monotonic clock on. */
@@ -65,8 +66,8 @@ void tally_name(struct tally *t, uint64_t now_ns);
 int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch **ret, struct err *e);
 
 struct tally_counts {
-    uint64_t frames, frames_named, whole, cut;
-    uint64_t left_out; /* samples that were added before it was known that the process sends them itself */
+    uint64_t frames, frames_named, whole, cut, inferred;
+    uint64_t also_sent; /* CPU samples that the processes send themselves, too */
 };
 void tally_counts(const struct tally *t, struct tally_counts *ret);
 

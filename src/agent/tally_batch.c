@@ -13,6 +13,7 @@
 
 #include "agent/identity.h"
 #include "agent/kernel_names.h"
+#include "agent/lang/lang.h"
 #include "agent/names.h"
 #include "agent/object_place.h"
 #include "agent/perf_events.h"
@@ -30,6 +31,8 @@ struct batch_maker {
     uint32_t *locations; /* by frame, + 1; 0 = not made */
     uint32_t *stacks;    /* by stack, + 1 */
     uint32_t *order;     /* of rows: by process, kind, period */
+    bool own;            /* the profiles that are made are of the time in which a process sends its own */
+    bool *used;          /* frames of their stacks */
     uint32_t *scratch;
     size_t cap_scratch;
     int64_t wall_minus_mono;
@@ -81,6 +84,7 @@ static uint32_t object_mapping(struct batch_maker *m, const struct object *o)
     struct mapping map = {.start = m->place.start,
                           .limit = m->place.limit,
                           .offset = m->place.offset,
+                          .skew = m->place.skew,
                           .filename = builder_string(m->b, str_from(o->path))};
 
     if (o->gnu_id[0])
@@ -178,12 +182,19 @@ static uint32_t named_location(struct batch_maker *m, const struct tally_frame *
     struct str name = f->function.n          ? f->function
                       : f->kind == FRAME_JIT ? STR("[JIT code that the perf map does not name]")
                                              : STR("[unknown]");
-    struct line line = line_of(m, name, name, f->file, f->line, f->start_line);
+    struct line lines[LANG_INLINED_MAX];
+    uint32_t n = 0;
 
+    for (; n < f->n_inlined && n < LANG_INLINED_MAX - 1; n++) {
+        const struct lang_frame *i = &f->inlined[n];
+
+        lines[n] = line_of(m, i->function, i->function, i->file, i->line, i->start_line);
+    }
+    lines[n++] = line_of(m, name, name, f->file, f->line, f->start_line);
     m->t->counts.frames++;
     m->t->counts.frames_named += f->function.n && f->kind != FRAME_MARK;
     return builder_location(m->b,
-                            &(struct builder_location){.lines = &line, .n_lines = 1, .attrs = &attr, .n_attrs = 1});
+                            &(struct builder_location){.lines = lines, .n_lines = n, .attrs = &attr, .n_attrs = 1});
 }
 
 static uint32_t location_of(struct batch_maker *m, uint32_t frame)
@@ -288,7 +299,8 @@ static int put_locations(struct batch_maker *m)
 
         if (t->options.ranges && o && o != m->placed)
             place_object(m, o, order + i, t->n_frames - i);
-        location_of(m, order[i]);
+        if (m->used[order[i]])
+            location_of(m, order[i]);
     }
     mem_free(order);
     return 0;
@@ -311,7 +323,7 @@ static uint32_t stack_of(struct batch_maker *m, uint32_t stack)
 /* --- samples --- */
 static struct run row_attrs(struct batch_maker *m, const struct tally_row *row)
 {
-    uint32_t attrs[4 + AGENT_LABELS], n = 0;
+    uint32_t attrs[5 + AGENT_LABELS], n = 0;
     struct str key, value;
 
     if (row->comm[0])
@@ -320,8 +332,10 @@ static struct run row_attrs(struct batch_maker *m, const struct tally_row *row)
         attrs[n++] = builder_attr_int(m->b, STR(SEMCONV_THREAD_ID), row->tid, STR(""));
     if (!m->t->options.pprof && row->kind == AGENT_EVENT_CPU)
         attrs[n++] = builder_attr_int(m->b, STR("cpu.logical_number"), row->cpu, STR(""));
+    if (row->inferred)
+        attrs[n++] = builder_attr_str(m->b, STR(SEMCONV_WICK_STACK), STR("inferred"));
     for (uint32_t i = 0; i < AGENT_LABELS && tally_label(row->labels, i, &key, &value); i++)
-        if (key.n && str_is_utf8(key) && str_is_utf8(value))
+        if (key.n && !str_is(key, SEMCONV_WICK_STACK) && str_is_utf8(key) && str_is_utf8(value))
             attrs[n++] = builder_attr_str(m->b, key, value);
     return builder_attrs(m->b, attrs, n);
 }
@@ -342,24 +356,54 @@ static const struct own_profiles *own_of(const struct tally_process *p)
     return p->process ? &p->process->own : &p->own;
 }
 
-/* True for samples that the process itself sends: they would be counted twice. */
-static bool is_own(const struct batch_maker *m, const struct tally_row *row, uint64_t time_ns)
+/* True when a sample of that time belongs into the profiles that are made: of each process first what it does not send
+ * itself, then the rest. */
+static bool is_part(const struct batch_maker *m, const struct tally_row *row, uint64_t time_ns)
 {
-    return m->t->options.leave_own && own_profiles_cover(own_of(&m->t->processes[row->process]), row->kind, time_ns);
+    return m->own ==
+           (m->t->options.mark_own && own_profiles_cover(own_of(&m->t->processes[row->process]), row->kind, time_ns));
 }
 
-/* True when samples of the row remain after that. */
-static bool is_row_wanted(struct batch_maker *m, const struct tally_row *row)
+/* How many samples of the row are. */
+static uint32_t part_of(const struct batch_maker *m, const struct tally_row *row)
 {
-    struct tally *t = m->t;
-    uint32_t own = 0, n = 0;
+    const struct tally *t = m->t;
+    uint32_t n = 0;
 
     if (t->options.pprof)
-        return true;
-    for (uint32_t i = row->first; i; i = t->times[i - 1].next, n++)
-        own += is_own(m, row, t->times[i - 1].mono_ns);
-    t->counts.left_out += own;
-    return own < n;
+        return !m->own;
+    for (uint32_t i = row->first; i; i = t->times[i - 1].next)
+        n += is_part(m, row, t->times[i - 1].mono_ns);
+    return n;
+}
+
+/* A wait's stack ends with the scheduler. In most kernels the program leaves out the frames that are its own
+ * (ARCH_TRACE_FRAMES); Ubuntu's 6.8 has one more. */
+static void drop_tracer(const struct tally *t, struct tally_stack *s)
+{
+    struct kernel_name name;
+
+    while (s->n && t->kernel && t->frames[t->list[s->first]].kind == FRAME_KERNEL &&
+           kernel_names_find(t->kernel, t->frames[t->list[s->first]].address, &name) &&
+           str_starts(name.name, STR("__bpf_trace_"))) {
+        s->first++;
+        s->n--;
+    }
+}
+
+/* Marks the frames of the rows' stacks: others have no place in the dictionary. */
+static void mark_frames(struct batch_maker *m)
+{
+    const struct tally *t = m->t;
+
+    for (uint32_t i = 0; i < t->n_rows; i++) {
+        struct tally_stack *s = &t->stacks[t->rows[i].stack];
+
+        if (t->rows[i].kind == AGENT_EVENT_OFFCPU)
+            drop_tracer(t, s);
+        for (uint32_t k = 0; k < s->n; k++)
+            m->used[t->list[s->first + k]] = true;
+    }
 }
 
 static int64_t weighed(const struct batch_maker *m, const struct tally_row *row, int64_t value)
@@ -369,11 +413,17 @@ static int64_t weighed(const struct batch_maker *m, const struct tally_row *row,
     return row->kind == AGENT_EVENT_CPU && weight != 1 ? MAX(llround((double) value * weight), 1) : value;
 }
 
+/* Finer times would cost bytes. */
+static int64_t whole_ms(int64_t wall)
+{
+    return wall - wall % NS_PER_MS;
+}
+
 static void put_row(struct batch_maker *m, const struct tally_row *row)
 {
     const struct tally *t = m->t;
     int64_t both[2] = {row->count, weighed(m, row, row->value)};
-    uint32_t n = 0;
+    uint32_t n = part_of(m, row);
     int64_t *values;
     uint64_t *times;
 
@@ -385,18 +435,16 @@ static void put_row(struct batch_maker *m, const struct tally_row *row)
                                                       .n_values = 2});
         return;
     }
-    for (uint32_t i = row->first; i; i = t->times[i - 1].next)
-        n++;
     values = mem_zalloc_array(n, sizeof *values);
     times = mem_zalloc_array(n, sizeof *times);
     n = 0;
     for (uint32_t i = row->first; values && times && i; i = t->times[i - 1].next) {
         int64_t wall = (int64_t) t->times[i - 1].mono_ns + m->wall_minus_mono;
 
-        if (is_own(m, row, t->times[i - 1].mono_ns))
+        if (!is_part(m, row, t->times[i - 1].mono_ns))
             continue;
         values[n] = weighed(m, row, t->times[i - 1].value);
-        times[n++] = (uint64_t) (wall - wall % NS_PER_MS); /* finer times would cost bytes */
+        times[n++] = (uint64_t) whole_ms(wall);
     }
     builder_sample(m->b, &(struct builder_sample){.stack = stack_of(m, row->stack),
                                                   .link = row_link(m, row),
@@ -420,19 +468,56 @@ static struct value_type type_of(struct batch_maker *m, const struct tally_row *
                                builder_string(m->b, STR("nanoseconds"))};
 }
 
-static void begin_profile(struct batch_maker *m, const struct tally_row *row)
+static bool is_one_profile(const struct tally_row *a, const struct tally_row *b)
+{
+    return a->process == b->process && a->kind == b->kind && a->period_ns == b->period_ns;
+}
+
+/*
+ * The time of the profile of the rows from m->order[first] on, on the monotonic clock: the interval, for what the process sends itself
+ * as much of it as it did so; and from its earliest sample, which the kernel may hand over only after the interval that it was taken
+ * in has been sent. Covered time is a union: what overlaps counts once.
+ */
+static void profile_time(const struct batch_maker *m, uint32_t first, int64_t *from_ns, int64_t *to_ns)
 {
     const struct tally *t = m->t;
-    struct value_type types[2] = {{builder_string(m->b, STR("samples")), builder_string(m->b, STR("count"))},
-                                  type_of(m, row)};
-    struct profile *p = builder_profile(m->b, types + !t->options.pprof, 1 + t->options.pprof);
+
+    *from_ns = (int64_t) t->begin_mono_ns;
+    *to_ns = m->scope->end_ns;
+    if (m->own)
+        own_profiles_narrow(own_of(&t->processes[t->rows[m->order[first]].process]), from_ns, to_ns);
+    for (uint32_t k = first; k < t->n_rows; k++) {
+        const struct tally_row *row = &t->rows[m->order[k]];
+
+        if (!is_one_profile(row, &t->rows[m->order[first]]))
+            break;
+        for (uint32_t i = row->first; i; i = t->times[i - 1].next)
+            if (is_part(m, row, t->times[i - 1].mono_ns))
+                *from_ns = MIN(*from_ns, (int64_t) t->times[i - 1].mono_ns);
+    }
+}
+
+static void begin_profile(struct batch_maker *m, uint32_t first)
+{
+    const struct tally *t = m->t;
+    const struct tally_row *row = &t->rows[m->order[first]];
+    struct value_type types[2] = {type_of(m, row)}, period = types[0];
+    int64_t from_ns, to_ns;
+    struct profile *p;
+
+    if (t->options.pprof) {
+        types[1] = types[0];
+        types[0] = (struct value_type){builder_string(m->b, STR("samples")), builder_string(m->b, STR("count"))};
+    }
+    p = builder_profile(m->b, types, 1 + t->options.pprof);
 
     if (!p)
         return;
-    p->period_type = types[1];
+    p->period_type = period;
     p->period = row->period_ns;
-    p->time_ns = (int64_t) t->begin_mono_ns + m->wall_minus_mono;
-    p->duration_ns = m->scope->end_ns - (int64_t) t->begin_mono_ns;
+    profile_time(m, first, &from_ns, &to_ns);
+    p->time_ns = whole_ms(from_ns + m->wall_minus_mono); /* no sample of it is earlier */
+    p->duration_ns = to_ns + m->wall_minus_mono - p->time_ns;
 }
 
 static void put_scope(struct batch_maker *m, const struct tally_process *p)
@@ -443,9 +528,14 @@ static void put_scope(struct batch_maker *m, const struct tally_process *p)
         int64_t v;
     } attrs[] = {
         {STR(SEMCONV_WICK_RATE), s->rate}, {STR(SEMCONV_WICK_LOST), s->lost}, {STR(SEMCONV_WICK_CPU_NS), s->cpu_ns}};
-    struct value governor = {.kind = VALUE_STR,
-                             .n = (uint32_t) strlen(s->governor ? s->governor : ""),
-                             .str = s->governor ? s->governor : ""};
+    const struct {
+        struct str key;
+        const char *v;
+        bool also_empty;
+    } texts[] = {{STR(SEMCONV_WICK_GOVERNOR), s->governor, true},
+                 {STR(SEMCONV_WICK_VIA), s->via, false},
+                 {STR(SEMCONV_WICK_VIA_REASON), s->why, false},
+                 {STR(SEMCONV_WICK_LACKS), s->lacks, false}};
 
     builder_scope(m->b, STR("wick"), STR(WICK_VERSION));
     for (size_t i = 0; i < ARRAY_SIZE(attrs); i++) {
@@ -453,9 +543,15 @@ static void put_scope(struct batch_maker *m, const struct tally_process *p)
 
         builder_scope_attr(m->b, attrs[i].key, &v);
     }
-    builder_scope_attr(m->b, STR(SEMCONV_WICK_GOVERNOR), &governor);
-    if (m->t->options.leave_own && own_of(p)->found) /* without it, the server counts the agent or the process's SDK */
-        builder_scope_attr(m->b, STR(SEMCONV_WICK_LEAVES_OUT), &(struct value){.kind = VALUE_BOOL, .boolean = true});
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        struct str v = str_from(texts[i].v);
+
+        if (v.n || texts[i].also_empty)
+            builder_scope_attr(m->b, texts[i].key, &(struct value){.kind = VALUE_STR, .n = v.n, .str = v.n ? v.p : ""});
+    }
+    if (m->t->options.mark_own && own_of(p)->found)
+        builder_scope_attr(m->b, m->own ? STR(SEMCONV_WICK_ALSO_SENT) : STR(SEMCONV_WICK_LEAVES_OUT),
+                           &(struct value){.kind = VALUE_BOOL, .boolean = true});
 }
 
 /* A process that was gone before it could be read, or the kernel. */
@@ -487,6 +583,8 @@ static void begin_process(struct batch_maker *m, const struct tally_process *p)
         identity_put(i, m->b);
     else
         put_plain_resource(m, p);
+    if (own_of(p)->id[0])
+        builder_resource_attr_str(m->b, STR(SEMCONV_WICK_PROCESS), str_from(own_of(p)->id));
     if (foreign > FOREIGN_NONE)
         builder_resource_attr_str(m->b, STR(SEMCONV_WICK_HIDDEN_RUNTIME), str_from(foreign_name(foreign)));
     put_scope(m, p);
@@ -518,24 +616,31 @@ static void weigh_processes(struct tally *t)
     }
 }
 
-static void put_rows(struct batch_maker *m)
+static void sort_rows(struct batch_maker *m)
 {
-    const struct tally *t = m->t;
+    sorting = m->t;
+    for (uint32_t i = 0; i < m->t->n_rows; i++)
+        m->order[i] = i;
+    qsort(m->order, m->t->n_rows, sizeof *m->order, by_profile);
+}
+
+static void put_rows(struct batch_maker *m, bool own)
+{
+    struct tally *t = m->t;
     const struct tally_row *last = NULL;
 
-    sorting = t;
-    for (uint32_t i = 0; i < t->n_rows; i++)
-        m->order[i] = i;
-    qsort(m->order, t->n_rows, sizeof *m->order, by_profile);
+    m->own = own;
     for (uint32_t i = 0; i < t->n_rows; i++) {
         const struct tally_row *row = &t->rows[m->order[i]];
+        uint32_t n = part_of(m, row);
 
-        if (!is_row_wanted(m, row))
+        if (!n)
             continue;
+        t->counts.also_sent += own ? n : 0;
         if (!last || last->process != row->process)
             begin_process(m, &t->processes[row->process]);
-        if (!last || last->process != row->process || last->kind != row->kind || last->period_ns != row->period_ns)
-            begin_profile(m, row);
+        if (!last || !is_one_profile(last, row))
+            begin_profile(m, i);
         put_row(m, row);
         last = row;
     }
@@ -558,19 +663,25 @@ int tally_batch(struct tally *t, const struct tally_scope *scope, struct batch *
     m.locations = mem_zalloc_array(t->n_frames + 1, sizeof *m.locations);
     m.stacks = mem_zalloc_array(t->n_stacks + 1, sizeof *m.stacks);
     m.order = mem_zalloc_array(t->n_rows, sizeof *m.order);
-    if (!m.locations || !m.stacks || !m.order) {
+    m.used = mem_zalloc_array(t->n_frames + 1, sizeof *m.used);
+    if (!m.locations || !m.stacks || !m.order || !m.used) {
         r = -ENOMEM;
     } else {
         weigh_processes(t);
+        mark_frames(&m);
         r = put_locations(&m);
         if (r == 0) {
-            put_rows(&m);
+            sort_rows(&m);
+            put_rows(&m, false);
+            if (t->options.mark_own)
+                put_rows(&m, true);
             r = builder_finish(m.b, ret, e);
         }
     }
     mem_free(m.locations);
     mem_free(m.stacks);
     mem_free(m.order);
+    mem_free(m.used);
     mem_free(m.scratch);
     builder_free(m.b);
     tally_clear(t);

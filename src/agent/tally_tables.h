@@ -18,6 +18,8 @@ struct tally_frame {
     uint64_t words[AGENT_LANG_WORDS];
     struct str function, file; /* in the arena; languages, JIT, marks */
     int64_t line, start_line;
+    const struct lang_frame *inlined; /* calls inlined into it, innermost first; in the arena */
+    uint32_t n_inlined;
 };
 
 struct tally_stack {
@@ -49,7 +51,7 @@ struct tally_time {
 struct tally_row {
     uint32_t process, stack, tid, cpu;
     uint8_t kind; /* enum agent_kind */
-    bool has_span;
+    bool has_span, inferred;
     int64_t period_ns;
     char comm[16];
     uint8_t trace_id[16], span_id[8];

@@ -6,6 +6,8 @@
 
 #include "elf/elf_symbols.h"
 
+enum { HOST_BYTES = 16 << 20 }; /* a program with V8 in it has at least this many */
+
 struct builtin_range {
     uint64_t lo, hi;
 };
@@ -21,20 +23,36 @@ static int on_symbol(void *arg, const struct elf_symbol *s)
     return 0;
 }
 
-bool v8_builtins_find(const struct elf_file *f, const char *path, uint64_t *ret_lo, uint64_t *ret_hi)
+/* Electron's programs have any name; V8's variables for debuggers are among their dynamic symbols. */
+static bool has_variables(const struct elf_file *f)
+{
+    static const char variable[] = "v8dbg_off_fp_function";
+    struct elf_bytes names = elf_section_bytes(f, ".dynstr");
+
+    return f->size >= HOST_BYTES && names.n && memmem(names.p, names.n, variable, sizeof variable);
+}
+
+static bool is_host(const struct elf_file *f, const char *path)
 {
     static const char *const names[] = {"node", "libnode", "deno", "electron", "chrom", "libv8"};
     const char *base = strrchr(path, '/');
-    struct elf_file *more = NULL;
-    struct builtin_range r = {0};
 
     base = base ? base + 1 : path;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (strncmp(base, names[i], strlen(names[i])) == 0) {
-            elf_symbols_each(f, true, &(struct elf_visitor){.visit = on_symbol, .arg = &r}, &more);
-            elf_free(more);
-            break;
-        }
+        if (strncmp(base, names[i], strlen(names[i])) == 0)
+            return true;
+    return has_variables(f);
+}
+
+bool v8_builtins_find(const struct elf_file *f, const char *path, uint64_t *ret_lo, uint64_t *ret_hi)
+{
+    struct elf_file *more = NULL;
+    struct builtin_range r = {0};
+
+    if (is_host(f, path)) {
+        elf_symbols_each(f, true, &(struct elf_visitor){.visit = on_symbol, .arg = &r}, &more);
+        elf_free(more);
+    }
     *ret_lo = r.lo;
     *ret_hi = r.hi;
     return r.hi != 0;

@@ -7,7 +7,7 @@
 
 #include "elf/elf.h"
 
-/* ELF addresses [*ret_lo, *ret_hi) of the builtins in a binary that may hold V8, judged by the name of its file. */
+/* ELF addresses [*ret_lo, *ret_hi) of the builtins in a binary that may hold V8, judged by the name of its file, or by its variables. */
 bool v8_builtins_find(const struct elf_file *f, const char *path, uint64_t *ret_lo, uint64_t *ret_hi);
 
 #endif

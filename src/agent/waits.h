@@ -24,6 +24,7 @@ struct wait_stack {
     uint32_t tid;
     uint32_t n_kernel, n_words;
     enum agent_end end;
+    bool inferred;
     uint64_t *words;
 };
 

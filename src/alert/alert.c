@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "alert/alert_send.h"
+#include "base/aside.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
@@ -33,12 +34,7 @@ int64_t alerts_now(const struct alerts *a)
 
 void alerts_wait(struct alerts *a, int64_t until)
 {
-    struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
-
-    if (until == INT64_MAX)
-        pthread_cond_wait(&a->wake, &a->lock);
-    else
-        pthread_cond_timedwait(&a->wake, &a->lock, &t);
+    thread_wait(&a->wake, &a->lock, until);
 }
 
 static int64_t thread_cpu(void)
@@ -96,7 +92,9 @@ static int load(struct alerts *a)
     if (r == 0)
         r = alert_states_read(&a->states, buf_str(&b), a->targets, &e);
     if (r < 0) {
-        log_warn("alerts: the states in '%s' are not used: %s", path, err_message(&e, r));
+        _cleanup_(fd_closep) int dir = fd_open(AT_FDCWD, a->path, O_RDONLY | O_DIRECTORY, 0);
+
+        aside_put(dir, file_name, NULL, err_message(&e, r));
         alert_states_done(&a->states);
     }
     r = alert_states_bind(&a->states, a->rules);
@@ -115,7 +113,7 @@ static void log_change(const struct alerts *a, uint32_t since)
         if (x->change <= since || x->stage == ALERT_PENDING)
             continue;
         printable_put(&b, str_from(x->summary), false); /* it has names from profiles */
-        log_info("alert %s: %s: %.*s", x->rule, alert_stage_name(x->stage), STR_FMT(buf_str(&b)));
+        log_info("alert %s: %s: %.*s", x->rule, alert_stage_names[x->stage], STR_FMT(buf_str(&b)));
     }
 }
 
@@ -306,15 +304,11 @@ int alerts_change(struct alerts *a, struct alert_rules *rules, const char *url, 
 
 static int init(struct alerts *a, const struct alerts_options *o)
 {
-    pthread_condattr_t attr;
 
     a->o = *o;
     a->o.url = a->o.dir = NULL;
     pthread_mutex_init(&a->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&a->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    pthread_cond_init(&a->wake, NULL);
     for (uint32_t i = 0; i < ALERT_TARGETS_MAX; i++) {
         a->slots[i].owner = a;
         a->slots[i].index = i;

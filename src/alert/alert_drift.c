@@ -17,25 +17,11 @@ enum { NAME_SHOWN = 300 };
 
 static int compile_diff(struct alert_look *l, int64_t base_from, int64_t base_to, struct query **ret, struct err *e)
 {
-    struct str times[4];
-    const int64_t ns[] = {l->from, l->to, base_from, base_to};
+    struct query_params p = alert_params(l, l->from, l->to);
 
-    for (size_t i = 0; i < ARRAY_SIZE(ns); i++) {
-        times[i] = alert_printf(l, "%lld", (long long) ns[i]);
-        if (!times[i].p)
-            return -ENOMEM;
-    }
-    return query_compile(&(struct query_params){.tenant = l->source->tenant,
-                                                .query = str_from(l->selector),
-                                                .from = times[0],
-                                                .to = times[1],
-                                                .base_from = times[2],
-                                                .base_to = times[3],
-                                                .names = l->eval->names,
-                                                .now = l->eval->now,
-                                                .memory_limit = l->eval->memory_limit,
-                                                .cancel = l->eval->cancel},
-                         ret, e);
+    p.base_from = query_at(base_from);
+    p.base_to = query_at(base_to);
+    return query_compile(&p, ret, e);
 }
 
 static bool is_wanted(const struct alert_rule *r, const struct drift_row *row)

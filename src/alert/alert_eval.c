@@ -126,12 +126,12 @@ struct str alert_link(struct alert_look *l, const char *base, int64_t base_from,
     return arena_str(&l->out->arena, buf_str(&b));
 }
 
-static struct query_params params_of(const struct alert_look *l, char from[24], char to[24])
+struct query_params alert_params(const struct alert_look *l, int64_t from, int64_t to)
 {
     return (struct query_params){.tenant = l->source->tenant,
                                  .query = str_from(l->selector),
-                                 .from = str_from(from),
-                                 .to = str_from(to),
+                                 .from = query_at(from),
+                                 .to = query_at(to),
                                  .names = l->eval->names,
                                  .now = l->eval->now,
                                  .memory_limit = l->eval->memory_limit,
@@ -140,12 +140,8 @@ static struct query_params params_of(const struct alert_look *l, char from[24], 
 
 int alert_compile(const struct alert_look *l, int64_t from, int64_t to, struct query **ret, struct err *e)
 {
-    char a[24], b[24];
-    struct query_params p;
+    struct query_params p = alert_params(l, from, to);
 
-    snprintf(a, sizeof a, "%lld", (long long) from);
-    snprintf(b, sizeof b, "%lld", (long long) to);
-    p = params_of(l, a, b);
     return query_compile(&p, ret, e);
 }
 

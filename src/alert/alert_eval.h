@@ -97,7 +97,8 @@ int alert_look_presence(struct alert_look *l, struct err *e);
 /* alert_eval.c */
 /* The range that a drift is measured against. */
 void alert_baseline(int64_t from, int64_t baseline, int64_t *ret_from, int64_t *ret_to);
-/* Compiles the selector for [from, to). */
+/* The parameters of a question about the selection in [from, to), and the compiled question. */
+struct query_params alert_params(const struct alert_look *l, int64_t from, int64_t to);
 int alert_compile(const struct alert_look *l, int64_t from, int64_t to, struct query **ret, struct err *e);
 struct str alert_printf(struct alert_look *l, const char *fmt, ...) _printf_(2, 3);
 /* A link to the page that compares the window with the selector base in [base_from, base_to). function may be empty. */

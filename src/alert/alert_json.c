@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 
-void alert_put_time(struct buf *out, int64_t ns)
+static void put_time(struct buf *out, int64_t ns)
 {
     if (!ns) {
         buf_puts(out, "null");
@@ -24,12 +24,6 @@ static void put_given(struct buf *out, bool *first, const char *key, const char 
         json_put_key_text(out, first, key, value);
 }
 
-static void put_number(struct buf *out, const char *key, double v)
-{
-    buf_printf(out, ",\"%s\":", key);
-    json_put_double(out, v);
-}
-
 static void put_link(struct buf *out, const struct alert_view *v)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
@@ -40,31 +34,114 @@ static void put_link(struct buf *out, const struct alert_view *v)
 
 /* --- the API --- */
 
-void alert_put_api(struct buf *out, const struct alert_view *v, const char *error)
-{
-    const struct alert *a = v->alert;
-    bool first = true;
+const struct record_field alert_row_fields[] = {
+    {"rule", RECORD_TEXT, offsetof(struct alert_row, rule), .column = 3},
+    {"type", RECORD_WORD, offsetof(struct alert_row, type), .words = alert_type_names},
+    {"state", RECORD_WORD, offsetof(struct alert_row, stage), .words = alert_stage_names, .column = 1},
+    {"service", RECORD_TEXT, offsetof(struct alert_row, service)},
+    {"function", RECORD_TEXT, offsetof(struct alert_row, function)},
+    {"version", RECORD_TEXT, offsetof(struct alert_row, version)},
+    {"since", RECORD_TIME, offsetof(struct alert_row, since), 0, "when this state began", .column = 2},
+    {"active", RECORD_TIME, offsetof(struct alert_row, active), 0, "found for the first time without a break"},
+    {"value", RECORD_NUMBER, offsetof(struct alert_row, value)},
+    {"limit", RECORD_NUMBER, offsetof(struct alert_row, limit)},
+    {"unit", RECORD_WORD, offsetof(struct alert_row, unit), .words = alert_unit_names},
+    {"summary", RECORD_TEXT, offsetof(struct alert_row, summary), .column = 4},
+    {"url", RECORD_TEXT, offsetof(struct alert_row, url), 0, "the page that shows it"},
+    {"fingerprint", RECORD_ID, offsetof(struct alert_row, fingerprint)},
+    {"delivery_error", RECORD_TEXT, offsetof(struct alert_row, delivery_error), .column = 5,
+     .heading = "DELIVERY ERROR"},
+    {0},
+};
 
-    buf_putc(out, '{');
-    json_put_key_text(out, &first, "rule", a->rule);
-    json_put_key_text(out, &first, "type", alert_type_names[a->type]);
-    json_put_key_text(out, &first, "state", alert_stage_name(a->stage));
-    json_put_key_text(out, &first, "service", a->service);
-    json_put_key_text(out, &first, "function", a->function);
-    json_put_key_text(out, &first, "version", a->version);
-    buf_puts(out, ",\"since\":");
-    alert_put_time(out, a->since);
-    buf_puts(out, ",\"active\":");
-    alert_put_time(out, a->active);
-    put_number(out, "value", a->value);
-    put_number(out, "limit", a->limit);
-    json_put_key_text(out, &first, "unit", alert_unit_name(a->unit));
-    json_put_key_text(out, &first, "summary", a->summary);
-    buf_puts(out, ",\"url\":");
-    put_link(out, v);
-    buf_printf(out, ",\"fingerprint\":\"%016llx\"", (unsigned long long) a->id);
-    json_put_key_text(out, &first, "delivery_error", error);
-    buf_putc(out, '}');
+const char *const alert_rule_states[] = {"inactive", "pending", "firing", NULL};
+
+const struct record_field alert_rule_row_fields[] = {
+    {"name", RECORD_TEXT, offsetof(struct alert_rule_row, name), .column = 3, .heading = "RULE"},
+    {"type", RECORD_WORD, offsetof(struct alert_rule_row, type), .words = alert_type_names, .column = 2},
+    {"selector", RECORD_TEXT, offsetof(struct alert_rule_row, selector)},
+    {"function", RECORD_TEXT, offsetof(struct alert_rule_row, function)},
+    {"over", RECORD_TEXT, offsetof(struct alert_rule_row, over), 0, "the limit"},
+    {"window", RECORD_TEXT, offsetof(struct alert_rule_row, window)},
+    {"baseline", RECORD_TEXT, offsetof(struct alert_rule_row, baseline)},
+    {"for", RECORD_TEXT, offsetof(struct alert_rule_row, hold)},
+    {"min_points", RECORD_NUMBER, offsetof(struct alert_rule_row, min_points)},
+    {"state", RECORD_WORD, offsetof(struct alert_rule_row, state), 0, "the furthest of its alerts",
+     .words = alert_rule_states, .column = 1},
+    {"evaluated", RECORD_TIME, offsetof(struct alert_rule_row, evaluated)},
+    {"milliseconds", RECORD_NUMBER, offsetof(struct alert_rule_row, milliseconds), 6, "what the evaluation took"},
+    {"error", RECORD_TEXT, offsetof(struct alert_rule_row, error), .column = 4},
+    {0},
+};
+
+static const char *const target_kinds[] = {"webhook", "alertmanager", NULL};
+
+static const struct record_field target_fields[] = {
+    {"kind", RECORD_WORD, offsetof(struct alert_target_row, kind), .words = target_kinds},
+    {"host", RECORD_TEXT, offsetof(struct alert_target_row, host)},
+    {"sent", RECORD_COUNT, offsetof(struct alert_target_row, sent)},
+    {"failed", RECORD_COUNT, offsetof(struct alert_target_row, failed)},
+    {"waiting", RECORD_COUNT, offsetof(struct alert_target_row, waiting), 0, "alerts that it does not know about yet"},
+    {"error", RECORD_TEXT, offsetof(struct alert_target_row, error)},
+    {"error_at", RECORD_TIME, offsetof(struct alert_target_row, error_at)},
+    {0},
+};
+
+#define ROWS(key, struct_of, member, row_struct, table)                                                          \
+    {                                                                                                            \
+        key, RECORD_LIST, offsetof(struct struct_of, member), .fields = table, .size = sizeof(struct row_struct) \
+    }
+
+const struct record_field alerts_answer_fields[] = {
+    {"now", RECORD_TIME, offsetof(struct alerts_answer, now)},
+    {"interval", RECORD_NUMBER, offsetof(struct alerts_answer, interval), 6, "seconds between evaluations"},
+    {"url", RECORD_TEXT, offsetof(struct alerts_answer, url)},
+    ROWS("rules", alerts_answer, rules, alert_rule_row, alert_rule_row_fields),
+    ROWS("alerts", alerts_answer, alerts, alert_row, alert_row_fields),
+    {"targets", RECORD_LIST, offsetof(struct alerts_answer, targets), 0, "receivers", RECORD_SPARSE,
+     .fields = target_fields, .size = sizeof(struct alert_target_row)},
+    {0},
+};
+
+static const struct record_field sent_fields[] = {
+    {"host", RECORD_TEXT, offsetof(struct alert_target_row, host)},
+    {"error", RECORD_TEXT, offsetof(struct alert_target_row, error)},
+    {0},
+};
+
+static const struct record_field tested_fields[] = {
+    {"name", RECORD_TEXT, offsetof(struct alert_tested_row, name)},
+    {"error", RECORD_TEXT, offsetof(struct alert_tested_row, error)},
+    ROWS("alerts", alert_tested_row, alerts, alert_row, alert_row_fields),
+    {0},
+};
+
+const struct record_field alerts_tested_fields[] = {
+    ROWS("rules", alerts_tested, rules, alert_tested_row, tested_fields),
+    {"sent", RECORD_LIST, offsetof(struct alerts_tested, sent), 0, NULL, RECORD_SPARSE, .fields = sent_fields,
+     .size = sizeof(struct alert_target_row)},
+    {0},
+};
+
+struct alert_row alert_row_of(const struct alert_view *v, const char *delivery_error, struct arena *a)
+{
+    const struct alert *x = v->alert;
+
+    return (struct alert_row){.rule = x->rule,
+                              .service = x->service,
+                              .function = x->function,
+                              .version = x->version,
+                              .summary = x->summary,
+                              .url = arena_printf(a, "%s/%s", v->url, x->link),
+                              .delivery_error = delivery_error,
+                              .type = x->type,
+                              .stage = x->stage,
+                              .unit = x->unit,
+                              .since = x->since / NS_PER_MS * NS_PER_MS,
+                              .active = x->active / NS_PER_MS * NS_PER_MS,
+                              .value = x->value,
+                              .limit = x->limit,
+                              .fingerprint = x->id};
 }
 
 /* --- receivers --- */
@@ -109,7 +186,7 @@ static void put_annotations(struct buf *out, const struct alert *a)
     buf_putc(out, '{');
     json_put_key_text(out, &first, "summary", a->summary);
     buf_printf(out, ",\"value\":\"%.6g\",\"limit\":\"%.6g\",\"unit\":\"%s\"}", a->value, a->limit,
-               alert_unit_name(a->unit));
+               alert_unit_names[a->unit]);
 }
 
 static void put_common(struct buf *out, const struct alert_view *v, int64_t ends)
@@ -119,10 +196,10 @@ static void put_common(struct buf *out, const struct alert_view *v, int64_t ends
     buf_puts(out, ",\"annotations\":");
     put_annotations(out, v->alert);
     buf_puts(out, ",\"startsAt\":");
-    alert_put_time(out, v->alert->active ? v->alert->active : v->alert->since);
+    put_time(out, v->alert->active ? v->alert->active : v->alert->since);
     buf_puts(out, ",\"endsAt\":");
     if (ends)
-        alert_put_time(out, ends);
+        put_time(out, ends);
     else
         buf_puts(out, "\"0001-01-01T00:00:00Z\""); /* Go's zero time, as Alertmanager sends it */
     buf_puts(out, ",\"generatorURL\":");

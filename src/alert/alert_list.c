@@ -10,43 +10,35 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/metric_text.h"
 
 enum { VALUE_SHOWN = 200 };
 
 /* --- the list --- */
 
-static void put_text(struct buf *out, const char *key, const char *value)
+static const char *duration_text(struct arena *a, int64_t ns)
 {
-    buf_printf(out, ",\"%s\":", key);
-    json_put_str(out, str_from(value ? value : ""));
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    alert_put_duration(&b, ns);
+    return arena_cstr(a, buf_str(&b));
 }
 
-static void put_duration(struct buf *out, const char *key, int64_t ns)
+static struct alert_rule_row rule_row(const struct alert_rule *r, int state, struct arena *a)
 {
-    buf_printf(out, ",\"%s\":\"", key);
-    alert_put_duration(out, ns);
-    buf_putc(out, '"');
-}
-
-static void put_rule(struct buf *out, const struct alert_rule *r, const char *state)
-{
-    buf_puts(out, "{\"name\":");
-    json_put_str(out, str_from(r->name));
-    put_text(out, "type", alert_type_names[r->type]);
-    put_text(out, "selector", r->selector);
-    put_text(out, "function", r->function);
-    put_text(out, "over", r->over);
-    put_duration(out, "window", r->window);
-    put_duration(out, "baseline", r->baseline);
-    put_duration(out, "for", r->hold);
-    buf_puts(out, ",\"min_points\":");
-    json_put_double(out, r->min_points);
-    put_text(out, "state", state);
-    buf_puts(out, ",\"evaluated\":");
-    alert_put_time(out, r->last.at);
-    buf_printf(out, ",\"milliseconds\":%.3f", (double) r->last.took_ns / 1e6);
-    put_text(out, "error", r->last.error);
-    buf_putc(out, '}');
+    return (struct alert_rule_row){.name = r->name,
+                                   .type = r->type,
+                                   .selector = r->selector,
+                                   .function = r->function,
+                                   .over = r->over,
+                                   .window = duration_text(a, r->window),
+                                   .baseline = duration_text(a, r->baseline),
+                                   .hold = duration_text(a, r->hold),
+                                   .min_points = r->min_points,
+                                   .state = state,
+                                   .evaluated = r->last.at / NS_PER_MS * NS_PER_MS,
+                                   .milliseconds = (double) r->last.took_ns / 1e6,
+                                   .error = r->last.error};
 }
 
 /* The furthest stage of each rule's alerts: pending 1, firing 2. */
@@ -63,21 +55,17 @@ static uint8_t *rule_stages(const struct alerts *a)
     return v;
 }
 
-static int put_rules(const struct alerts *a, const char *tenant, struct buf *out)
+static int list_rules(const struct alerts *a, const char *tenant, struct arena *arena, struct record_list *ret)
 {
-    static const char *const names[] = {"inactive", "pending", "firing"};
     _cleanup_(mem_freep) uint8_t *stages = rule_stages(a);
-    bool first = true;
+    struct alert_rule_row *v = arena_zalloc_array(arena, (size_t) a->rules->n + 1, sizeof *v);
 
-    if (!stages)
+    if (!stages || !v)
         return -ENOMEM;
-    buf_puts(out, ",\"rules\":[");
+    ret->v = v;
     for (uint32_t i = 0; i < a->rules->n; i++)
-        if (strcmp(a->rules->v[i].tenant, tenant) == 0) {
-            json_sep(out, &first);
-            put_rule(out, &a->rules->v[i], names[stages[i]]);
-        }
-    buf_putc(out, ']');
+        if (strcmp(a->rules->v[i].tenant, tenant) == 0)
+            v[ret->n++] = rule_row(&a->rules->v[i], stages[i], arena);
     return 0;
 }
 
@@ -96,44 +84,40 @@ static const char *delivery_error(const struct alerts *a, const struct alert *x)
     return "";
 }
 
-static void put_alerts(const struct alerts *a, const char *tenant, struct buf *out)
+static int list_alerts(const struct alerts *a, const char *tenant, struct arena *arena, struct record_list *ret)
 {
-    bool first = true;
+    struct alert_row *v = arena_zalloc_array(arena, a->states.n + 1, sizeof *v);
 
-    buf_puts(out, ",\"alerts\":[");
-    for (size_t i = 0; i < a->states.n; i++) {
+    ret->v = v;
+    for (size_t i = 0; v && i < a->states.n; i++) {
         const struct alert *x = a->states.v[i];
-        struct alert_view v = {x, x->at < a->rules->n ? &a->rules->v[x->at] : NULL, a->url};
 
-        if (strcmp(x->tenant, tenant) != 0)
-            continue;
-        json_sep(out, &first);
-        alert_put_api(out, &v, delivery_error(a, x));
+        if (strcmp(x->tenant, tenant) == 0)
+            v[ret->n++] =
+                alert_row_of(&(struct alert_view){x, x->at < a->rules->n ? &a->rules->v[x->at] : NULL, a->url},
+                             delivery_error(a, x), arena);
     }
-    buf_putc(out, ']');
+    return v ? 0 : -ENOMEM;
 }
 
-static void put_targets(const struct alerts *a, struct buf *out)
+static int list_targets(const struct alerts *a, struct arena *arena, struct record_list *ret)
 {
-    bool first = true;
+    struct alert_target_row *v = arena_zalloc_array(arena, ALERT_TARGETS_MAX, sizeof *v);
 
-    buf_puts(out, ",\"targets\":[");
-    for (uint32_t i = 0; i < ALERT_TARGETS_MAX; i++) {
+    ret->v = v;
+    for (uint32_t i = 0; v && i < ALERT_TARGETS_MAX; i++) {
         const struct alert_slot *s = &a->slots[i];
 
-        if (!s->used)
-            continue;
-        json_sep(out, &first);
-        buf_printf(out, "{\"kind\":\"%s\",\"host\":", a->targets[i].kind == ALERT_WEBHOOK ? "webhook" : "alertmanager");
-        json_put_str(out, str_from(s->host));
-        buf_printf(out, ",\"sent\":%llu,\"failed\":%llu,\"waiting\":%u", (unsigned long long) s->sent,
-                   (unsigned long long) s->failed, alert_slot_waiting(a, i));
-        put_text(out, "error", s->error);
-        buf_puts(out, ",\"error_at\":");
-        alert_put_time(out, s->error[0] ? s->error_at : 0);
-        buf_putc(out, '}');
+        if (s->used)
+            v[ret->n++] = (struct alert_target_row){.kind = a->targets[i].kind,
+                                                    .host = s->host,
+                                                    .sent = s->sent,
+                                                    .failed = s->failed,
+                                                    .waiting = alert_slot_waiting(a, i),
+                                                    .error = s->error,
+                                                    .error_at = s->error[0] ? s->error_at / NS_PER_MS * NS_PER_MS : 0};
     }
-    buf_putc(out, ']');
+    return v ? 0 : -ENOMEM;
 }
 
 static void put_recorded(const struct alerts *a, const char *tenant, struct buf *out)
@@ -183,20 +167,29 @@ int alerts_each_recording(struct alerts *a, const char *tenant, alerts_recording
 
 int alerts_json(struct alerts *a, const char *tenant, struct buf *out)
 {
+    struct alerts_answer x = {0};
+    struct arena arena;
+    bool first = true;
     int r;
 
+    arena_init(&arena, 0);
     pthread_mutex_lock(&a->lock);
-    buf_puts(out, "{\"now\":");
-    alert_put_time(out, alerts_now(a));
-    buf_printf(out, ",\"interval\":%.3f", (double) a->rules->interval / 1e9);
-    put_text(out, "url", a->url);
-    r = put_rules(a, tenant, out);
-    put_alerts(a, tenant, out);
-    if (!tenant[0])
-        put_targets(a, out);
+    x.now = alerts_now(a) / NS_PER_MS * NS_PER_MS;
+    x.interval = (double) a->rules->interval / 1e9;
+    x.url = a->url;
+    r = list_rules(a, tenant, &arena, &x.rules);
+    if (r == 0)
+        r = list_alerts(a, tenant, &arena, &x.alerts);
+    if (r == 0 && !tenant[0])
+        r = list_targets(a, &arena, &x.targets);
+    buf_putc(out, '{');
+    if (r == 0 && !arena.failed)
+        record_put_fields(out, &first, alerts_answer_fields, &x);
     put_recorded(a, tenant, out);
     buf_puts(out, "}\n");
     pthread_mutex_unlock(&a->lock);
+    r = arena.failed ? -ENOMEM : r;
+    arena_done(&arena);
     return r < 0 ? r : buf_error(out);
 }
 
@@ -219,28 +212,37 @@ static bool is_tested(const struct alerts_test *t, const struct alert_rule *r)
     return strcmp(r->tenant, t->tenant) == 0 && (!t->rule.n || str_is(t->rule, r->name));
 }
 
-static void put_findings(struct buf *out, const struct alert_rule *r, const struct alert_found *f, const char *url,
-                         int64_t now)
+struct tested {
+    struct alerts_tested answer;
+    struct arena arena;
+};
+
+static struct record_list list_findings(const struct alert_rule *r, const struct alert_found *f, const char *url,
+                                        int64_t now, struct arena *a)
 {
-    buf_puts(out, ",\"alerts\":[");
-    for (size_t i = 0; i < f->n; i++) {
-        struct alert x;
+    struct alert_row *v = arena_zalloc_array(a, f->n + 1, sizeof *v);
+    struct record_list l = {v, 0};
+
+    for (size_t i = 0; v && i < f->n; i++) {
+        struct alert x = alert_of_finding(r, &f->v[i], now);
 
         if (f->v[i].as_before)
             continue;
-        x = alert_of_finding(r, &f->v[i], now);
-        if (out->p[out->n - 1] != '[')
-            buf_putc(out, ',');
-        alert_put_api(out, &(struct alert_view){&x, r, url}, "");
+        v[l.n] = alert_row_of(&(struct alert_view){&x, r, url}, "", a);
+        v[l.n].service = arena_cstr(a, str_from(x.service));
+        v[l.n].function = arena_cstr(a, str_from(x.function));
+        v[l.n].version = arena_cstr(a, str_from(x.version));
+        v[l.n++].summary = arena_cstr(a, str_from(x.summary));
     }
-    buf_putc(out, ']');
+    return l;
 }
 
-/* Evaluates a source and prints those of its rules that are tested. */
+/* Evaluates a source and lists those of its rules that are tested. */
 static void test_source(struct alert_eval *x, const struct alert_rules *rules, uint32_t source,
-                        const struct alerts_test *t, const char *url, struct buf *out)
+                        const struct alerts_test *t, const char *url, struct tested *ret)
 {
     const struct alert_source *s = &rules->sources[source];
+    struct alert_tested_row *v = ret->answer.rules.v;
     struct alert_results res;
     struct err e = {0};
     int r = alert_evaluate(x, rules, source, &res, &e);
@@ -249,14 +251,11 @@ static void test_source(struct alert_eval *x, const struct alert_rules *rules, u
         const struct alert_rule *rule = &rules->v[s->rules[i]];
         static const struct alert_found none;
         const struct alert_found *f = r < 0 ? &none : &res.rules[i];
+        const char *error = r < 0 ? err_message(&e, r) : f->unknown ? "there is not enough data" : "";
 
-        if (!is_tested(t, rule))
-            continue;
-        buf_puts(out, out->p[out->n - 1] == '[' ? "{\"name\":" : ",{\"name\":");
-        json_put_str(out, str_from(rule->name));
-        put_text(out, "error", r < 0 ? err_message(&e, r) : f->unknown ? "there is not enough data" : "");
-        put_findings(out, rule, f, url, x->now);
-        buf_putc(out, '}');
+        if (is_tested(t, rule))
+            v[ret->answer.rules.n++] = (struct alert_tested_row){rule->name, arena_cstr(&ret->arena, str_from(error)),
+                                                                 list_findings(rule, f, url, x->now, &ret->arena)};
     }
     alert_results_done(&res);
 }
@@ -294,10 +293,12 @@ static void make_test(const struct alert_target *target, const struct alert_rule
 
 /* Posts to each receiver. Which of them a rule has is known by slots only, so all of them are tried. */
 static void send_tests(const struct alert_rules *rules, const struct alerts_test *t, const struct alert_rule *rule,
-                       const char *url, struct buf *out)
+                       const char *url, struct tested *ret)
 {
-    buf_puts(out, ",\"sent\":[");
-    for (uint32_t i = 0; i < rules->n_targets; i++) {
+    struct alert_target_row *v = arena_zalloc_array(&ret->arena, (size_t) rules->n_targets + 1, sizeof *v);
+
+    ret->answer.sent = (struct record_list){v, v ? rules->n_targets : 0};
+    for (uint32_t i = 0; v && i < rules->n_targets; i++) {
         _cleanup_(buf_done) struct buf body = BUF_INIT;
         struct alert_post p = {.rules = rules, .url = rules->targets[i].url, .cancel = t->cancel};
         struct err e = {0};
@@ -306,12 +307,9 @@ static void send_tests(const struct alert_rules *rules, const struct alerts_test
         make_test(&rules->targets[i], rule, url, &body);
         p.body = buf_str(&body);
         r = buf_error(&body) ? buf_error(&body) : alert_post(&p, &e);
-        buf_puts(out, i ? ",{\"host\":" : "{\"host\":");
-        json_put_str(out, str_from(rules->targets[i].host));
-        put_text(out, "error", r < 0 ? err_message(&e, r) : "");
-        buf_putc(out, '}');
+        v[i].host = rules->targets[i].host;
+        v[i].error = arena_cstr(&ret->arena, str_from(r < 0 ? err_message(&e, r) : ""));
     }
-    buf_putc(out, ']');
 }
 
 int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, struct err *e)
@@ -325,6 +323,8 @@ int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, 
                               .memory_limit = a->o.memory_limit,
                               .cancel = t->cancel};
     const struct alert_rule *first = NULL;
+    struct tested x = {0};
+    bool failed;
 
     for (uint32_t i = 0; i < rules->n && !first; i++)
         first = is_tested(t, &rules->v[i]) ? &rules->v[i] : NULL;
@@ -333,51 +333,36 @@ int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, 
                        t->rule.p);
     if (t->send && t->tenant[0])
         return err_set(e, -EACCES, "only an administrator of the default tenant may send test messages");
-    buf_puts(out, "{\"rules\":[");
-    for (uint32_t i = 0; url && i < rules->n_sources; i++)
+    arena_init(&x.arena, 0);
+    x.answer.rules.v = arena_zalloc_array(&x.arena, (size_t) rules->n + 1, sizeof(struct alert_tested_row));
+    for (uint32_t i = 0; url && x.answer.rules.v && i < rules->n_sources; i++)
         if (has_tested(rules, i, t))
-            test_source(&eval, rules, i, t, url, out);
-    buf_putc(out, ']');
+            test_source(&eval, rules, i, t, url, &x);
     if (t->send && url)
-        send_tests(rules, t, t->rule.n ? first : NULL, url, out);
-    buf_puts(out, "}\n");
-    return url ? buf_error(out) : -ENOMEM;
+        send_tests(rules, t, t->rule.n ? first : NULL, url, &x);
+    failed = x.arena.failed || !url;
+    if (!failed)
+        record_put(out, alerts_tested_fields, &x.answer);
+    buf_putc(out, '\n');
+    arena_done(&x.arena);
+    return failed ? -ENOMEM : buf_error(out);
 }
 
 /* --- metrics --- */
 
-/* A label value of the text format. */
-static void put_escaped(struct buf *out, struct str s)
-{
-    for (uint32_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '\\' || s.p[i] == '"')
-            buf_putc(out, '\\');
-        if (s.p[i] == '\n')
-            buf_puts(out, "\\n");
-        else
-            buf_putc(out, s.p[i]);
-    }
-}
-
-static void put_label(struct buf *out, const char *name, struct str value)
-{
-    buf_printf(out, "%s%s=\"", out->p[out->n - 1] == '{' ? "" : ",", name);
-    if (str_is_utf8(value))
-        put_escaped(out, value);
-    buf_putc(out, '"');
-}
-
 static void put_series(struct buf *out, const char *name, const struct alert_recording *r,
                        const struct alert_recorded *x, double value)
 {
-    buf_printf(out, "%s{", name);
-    put_label(out, "rule", str_from(r->name));
+    _cleanup_(buf_done) struct buf labels = BUF_INIT;
+
+    metric_label(&labels, "rule", str_from(r->name));
     if (r->tenant[0])
-        put_label(out, "tenant", str_from(r->tenant));
-    put_label(out, "service", x->service);
-    put_label(out, "function", x->function);
-    put_label(out, "type", x->type->name);
-    buf_printf(out, "} %.9g\n", value);
+        metric_label(&labels, "tenant", str_from(r->tenant));
+    metric_label(&labels, "service", x->service);
+    metric_label(&labels, "function", x->function);
+    metric_label(&labels, "type", x->type->name);
+    if (buf_cstr(&labels))
+        metric_value(out, name, labels.p, value);
 }
 
 /* Cores for what is measured in time; the unit of the type per second, or of a gauge, for the rest. */
@@ -394,7 +379,7 @@ static void put_recorded_metrics(const struct alerts *a, struct buf *out)
     for (size_t m = 0; m < ARRAY_SIZE(metrics); m++) {
         uint32_t n = 0;
 
-        buf_printf(out, "# HELP %s %s\n# TYPE %s gauge\n", metrics[m].name, metrics[m].help, metrics[m].name);
+        metric_head(out, metrics[m].name, METRIC_GAUGE, metrics[m].help);
         for (uint32_t i = 0; i < a->n_kept; i++)
             for (size_t k = 0; k < a->kept[i].n_recorded && n < ALERT_RECORDED_MAX; k++) {
                 const struct alert_recorded *x = &a->kept[i].recorded[k];
@@ -408,11 +393,6 @@ static void put_recorded_metrics(const struct alerts *a, struct buf *out)
     }
 }
 
-static void put_metric(struct buf *out, const char *name, const char *type, const char *help, double value)
-{
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, value);
-}
-
 static void put_notifications(const struct alerts *a, struct buf *out)
 {
     uint64_t sent = 0, failed = 0;
@@ -421,12 +401,9 @@ static void put_notifications(const struct alerts *a, struct buf *out)
         sent += a->slots[i].sent;
         failed += a->slots[i].failed;
     }
-    buf_printf(
-        out,
-        "# HELP wick_alert_notifications_total Messages to receivers of alerts, by result.\n"
-        "# TYPE wick_alert_notifications_total counter\n"
-        "wick_alert_notifications_total{result=\"sent\"} %llu\nwick_alert_notifications_total{result=\"failed\"} %llu\n",
-        (unsigned long long) sent, (unsigned long long) failed);
+    metric_head(out, "wick_alert_notifications_total", METRIC_COUNTER, "Messages to receivers of alerts, by result.");
+    metric_value(out, "wick_alert_notifications_total", "result=\"sent\"", (double) sent);
+    metric_value(out, "wick_alert_notifications_total", "result=\"failed\"", (double) failed);
 }
 
 void alerts_metrics(struct alerts *a, struct buf *out)
@@ -436,17 +413,18 @@ void alerts_metrics(struct alerts *a, struct buf *out)
     pthread_mutex_lock(&a->lock);
     for (size_t i = 0; i < a->states.n; i++)
         stages[a->states.v[i]->stage]++;
-    put_metric(out, "wick_alert_rules", "gauge", "Alert rules.", a->rules->n);
-    buf_printf(out,
-               "# HELP wick_alerts Alerts by state.\n# TYPE wick_alerts gauge\n"
-               "wick_alerts{state=\"pending\"} %llu\nwick_alerts{state=\"firing\"} %llu\n",
-               (unsigned long long) stages[ALERT_PENDING], (unsigned long long) stages[ALERT_FIRING]);
-    put_metric(out, "wick_alert_evaluations_total", "counter", "Evaluations of sources of alert and recording rules.",
-               (double) a->evaluations);
-    put_metric(out, "wick_alert_evaluation_failures_total", "counter", "Evaluations that failed.",
+    metric_put(out, "wick_alert_rules", METRIC_GAUGE, "Alert rules.", a->rules->n);
+    metric_head(out, "wick_alerts", METRIC_GAUGE, "Alerts by state.");
+    metric_value(out, "wick_alerts", "state=\"pending\"", (double) stages[ALERT_PENDING]);
+    metric_value(out, "wick_alerts", "state=\"firing\"", (double) stages[ALERT_FIRING]);
+    metric_put(out, "wick_alert_evaluations_total", METRIC_COUNTER,
+               "Evaluations of sources of alert and recording rules.", (double) a->evaluations);
+    metric_put(out, "wick_alert_evaluation_failures_total", METRIC_COUNTER, "Evaluations that failed.",
                (double) a->failures);
-    put_metric(out, "wick_alert_cpu_seconds_total", "counter", "CPU time of evaluations.", (double) a->cpu_ns / 1e9);
-    put_metric(out, "wick_alert_lag_seconds", "gauge", "How late the last evaluation was.", (double) a->lag_ns / 1e9);
+    metric_put(out, "wick_alert_cpu_seconds_total", METRIC_COUNTER, "CPU time of evaluations.",
+               (double) a->cpu_ns / 1e9);
+    metric_put(out, "wick_alert_lag_seconds", METRIC_GAUGE, "How late the last evaluation was.",
+               (double) a->lag_ns / 1e9);
     put_notifications(a, out);
     put_recorded_metrics(a, out);
     pthread_mutex_unlock(&a->lock);

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "alert/alert_json.h"
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -20,8 +21,7 @@
 #include "net/fetch.h"
 
 enum { MESSAGE_MAX = 64, ROUND_MAX = 500, ANSWER_MAX = 1 << 16, HEADERS_MAX = 64 };
-#define BACKOFF_MIN NS_PER_S
-#define BACKOFF_MAX (60 * NS_PER_S)
+static const struct backoff backoff = {.first = NS_PER_S, .max = 60 * NS_PER_S, .factor = 2, .spread = 0.2};
 #define RETRY_AFTER_MAX (300 * NS_PER_S)
 #define RESEND_MIN (60 * NS_PER_S) /* Alertmanager forgets alerts that are not sent again */
 
@@ -46,12 +46,11 @@ static bool is_final(int status)
 
 static int64_t retry_after(const struct fetch_result *f)
 {
-    struct str text = http_headers_get(&f->headers, "retry-after");
-    uint64_t seconds;
+    int64_t ns = 0;
 
-    if (!text.n || str_to_u64(text, 10, &seconds) < 0 || seconds > RETRY_AFTER_MAX / NS_PER_S)
+    if (http_retry_after(http_headers_get(&f->headers, "retry-after"), clock_wall(), &ns) < 0)
         return 0;
-    return (int64_t) seconds * NS_PER_S;
+    return MIN(ns, RETRY_AFTER_MAX);
 }
 
 static bool is_allowed(const char *address)
@@ -219,16 +218,14 @@ static void settle(struct alert_slot *s, const struct alert_message *m)
 
 static void failed(struct alert_slot *s, const struct err *e, int64_t retry)
 {
-    static struct log_limit limit;
     uint64_t held;
 
     s->failed++;
     s->cursor = 0;
     s->error_at = alerts_now(s->owner);
     snprintf(s->error, sizeof s->error, "%.*s", ALERT_ERROR_SIZE - 1, e->message);
-    s->backoff = s->backoff ? MIN(2 * s->backoff, BACKOFF_MAX) : BACKOFF_MIN;
-    s->retry_at = clock_mono() + MAX(s->backoff + random() % (s->backoff / 4), retry);
-    if (log_limited(&limit, 60 * NS_PER_S, &held))
+    s->retry_at = clock_mono() + MAX(backoff_next(&backoff, &s->backoff), retry);
+    if (log_limited(&s->log, 60 * NS_PER_S, &held))
         log_warn("alerts: cannot notify %s: %s; retrying in %lld s", s->host, e->message,
                  (long long) ((s->retry_at - clock_mono()) / NS_PER_S + 1));
 }

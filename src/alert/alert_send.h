@@ -7,6 +7,7 @@
 
 #include "alert/alert.h"
 #include "alert/alert_state.h"
+#include "base/log.h"
 
 enum { ALERT_ERROR_SIZE = 240 };
 
@@ -21,6 +22,7 @@ struct alert_slot {
     /* protected by the lock of the owner */
     int64_t retry_at, resend_at; /* monotonic */
     int64_t backoff;
+    struct log_limit log;
     uint32_t sent_changes; /* Alertmanager: the changes that its last complete round began with */
     uint32_t round_changes;
     size_t cursor; /* Alertmanager: where its round goes on; 0: none is under way */

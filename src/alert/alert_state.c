@@ -16,19 +16,8 @@
 /* After a longer break (the server was down), the time of a pending alert begins again. */
 #define BREAK_MAX (3600 * NS_PER_S)
 
-const char *alert_stage_name(enum alert_stage s)
-{
-    static const char *const names[] = {"pending", "firing", "resolved"};
-
-    return names[s];
-}
-
-const char *alert_unit_name(enum alert_unit u)
-{
-    static const char *const names[] = {"share", "rate", "points", "ratio", "seconds"};
-
-    return names[u];
-}
+const char *const alert_stage_names[] = {"pending", "firing", "resolved", NULL};
+const char *const alert_unit_names[] = {"share", "rate", "points", "ratio", "seconds", NULL};
 
 void alert_free(struct alert *a)
 {

@@ -22,8 +22,8 @@
 enum { ALERTS_MAX = 20000, ALERTS_OF_TENANT_MAX = ALERTS_MAX / 2, ALERT_TEXT_MAX = 2000 };
 
 enum alert_stage { ALERT_PENDING, ALERT_FIRING, ALERT_RESOLVED };
-const char *alert_stage_name(enum alert_stage s);
-const char *alert_unit_name(enum alert_unit u);
+extern const char *const alert_stage_names[]; /* by enum alert_stage, NULL-terminated */
+extern const char *const alert_unit_names[];  /* by enum alert_unit, NULL-terminated */
 
 /* Something that is wrong now. Strings belong to the maker's arena. */
 struct alert_finding {

@@ -10,12 +10,6 @@
 
 enum { CHUNK_FIRST = 4096, CHUNK_MAX = 1 << 20 };
 
-struct arena_chunk {
-    struct arena_chunk *next;
-    size_t size;
-    char data[] __attribute__((aligned(16)));
-};
-
 void arena_init(struct arena *a, size_t limit)
 {
     *a = (struct arena){.limit = limit};
@@ -27,9 +21,12 @@ void arena_done(struct arena *a)
 
     for (; c; c = next) {
         next = c->next;
-        mem_free(c);
+        if (a->source)
+            a->source->put(c, sizeof *c + c->size);
+        else
+            mem_free(c);
     }
-    arena_init(a, a->limit);
+    *a = (struct arena){.source = a->source, .limit = a->limit};
 }
 
 static struct arena_chunk *chunk_new(struct arena *a, size_t size)
@@ -39,12 +36,13 @@ static struct arena_chunk *chunk_new(struct arena *a, size_t size)
 
     if (!__builtin_add_overflow(size, sizeof *c, &total) &&
         (!a->limit || (total <= a->limit && a->used <= a->limit - total)))
-        c = mem_alloc(total);
+        c = a->source ? a->source->get(total) : mem_alloc(total);
     if (!c) {
         a->failed = true;
         return NULL;
     }
     c->size = size;
+    c->out = false;
     a->used += total;
     return c;
 }

@@ -6,17 +6,31 @@
 #ifndef BASE_ARENA_H
 #define BASE_ARENA_H
 
+#include <stdbool.h>
+
 #include "base/macros.h"
 #include "base/str.h"
 
-struct arena_chunk;
+struct arena_chunk {
+    struct arena_chunk *next;
+    size_t size; /* of data */
+    bool out;    /* for the owner of the arena */
+    char data[] __attribute__((aligned(16)));
+};
+
+/* Where chunks come from, in place of mem_alloc() and mem_free(): put() gets the size that get() got. */
+struct arena_source {
+    void *(*get)(size_t size);
+    void (*put)(void *p, size_t size);
+};
 
 struct arena {
-    struct arena_chunk *chunk; /* newest first */
-    char *pos, *end;           /* free part of the newest chunk */
-    size_t used;               /* bytes of all chunks */
-    size_t limit;              /* maximum of used; 0 = no limit */
-    bool failed;               /* an allocation failed since arena_init() or arena_done() */
+    const struct arena_source *source; /* NULL, or set after arena_init() */
+    struct arena_chunk *chunk;         /* newest first */
+    char *pos, *end;                   /* free part of the newest chunk */
+    size_t used;                       /* bytes of all chunks */
+    size_t limit;                      /* maximum of used; 0 = no limit */
+    bool failed;                       /* an allocation failed since arena_init() or arena_done() */
 };
 
 /* limit in bytes over all chunks, 0 for none. Allocates nothing. */

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -65,11 +66,68 @@ static int start(const char *const *argv, int in, int out, pid_t *ret)
 
 int child_output(const char *const *argv, size_t limit, struct buf *out, struct err *e)
 {
-    return child_filter(argv, -1, limit, out, e);
+    return child_filter(argv, -1, &(struct child_limits){.output = limit}, out, e);
 }
 
-int child_filter(const char *const *argv, int in, size_t limit, struct buf *out, struct err *e)
+/* Waits until there is something to read, or until the deadline. */
+static int wait_readable(int fd, int64_t deadline)
 {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    for (;;) {
+        int64_t left = deadline - clock_mono();
+        int r = left <= 0 ? 0 : poll(&p, 1, (int) MIN(left / NS_PER_MS + 1, INT32_MAX));
+
+        if (r > 0)
+            return 0;
+        if (r == 0 && clock_mono() >= deadline)
+            return -ETIMEDOUT;
+        if (r < 0 && errno != EINTR)
+            return -errno;
+    }
+}
+
+static int read_output(int fd, size_t limit, int64_t deadline, struct buf *out)
+{
+    enum { PIECE = 65536 };
+
+    if (!deadline)
+        return fd_read_all(fd, limit, out);
+    for (;;) {
+        int r = wait_readable(fd, deadline);
+        char *p = r < 0 ? NULL : buf_reserve(out, PIECE);
+        ssize_t n;
+
+        if (!p)
+            return r < 0 ? r : buf_error(out);
+        n = fd_read(fd, p, PIECE);
+        if (n <= 0)
+            return (int) n;
+        out->n += (size_t) n;
+        if (out->n > limit)
+            return -EFBIG;
+    }
+}
+
+/* Waits for the end of the child, which is killed at the deadline (0: never). */
+static int wait_end(pid_t pid, int64_t deadline, int *ret_status)
+{
+    int n = 0;
+
+    while (deadline && (n = waitpid(pid, ret_status, WNOHANG)) == 0 && clock_mono() < deadline)
+        nanosleep(&(struct timespec){.tv_nsec = NS_PER_MS}, NULL);
+    if (n)
+        return n;
+    if (deadline)
+        kill(pid, SIGKILL);
+    while ((n = waitpid(pid, ret_status, 0)) < 0 && errno == EINTR)
+        ;
+    return n;
+}
+
+int child_filter(const char *const *argv, int in, const struct child_limits *limits, struct buf *out, struct err *e)
+{
+    int64_t deadline = limits->ns ? clock_mono() + limits->ns : 0;
     int ends[2], status, r, n;
     pid_t pid;
 
@@ -81,10 +139,11 @@ int child_filter(const char *const *argv, int in, size_t limit, struct buf *out,
         fd_close(ends[0]);
         return err_set(e, r, "cannot run %s: %m", argv[0]);
     }
-    r = fd_read_all(ends[0], limit, out);
+    r = read_output(ends[0], limits->output, deadline, out);
     fd_close(ends[0]); /* a child that has more to write is killed by SIGPIPE */
-    while ((n = waitpid(pid, &status, 0)) < 0 && errno == EINTR)
-        ;
+    n = wait_end(pid, deadline, &status);
+    if (r == -ETIMEDOUT)
+        return err_set(e, r, "%s took longer than %lld s", argv[0], (long long) (limits->ns / NS_PER_S));
     if (r < 0)
         return err_set(e, r, "cannot read the output of %s: %m", argv[0]);
     if (n < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)

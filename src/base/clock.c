@@ -102,7 +102,7 @@ int clock_parse_duration(struct str s, int64_t *ret, struct err *e)
     if (r < 0)
         return r;
     if (d >= (double) CLOCK_MAX)
-        return err_set(e, -ERANGE, "duration '%.*s' is too long", STR_FMT(s));
+        return err_set(e, -EINVAL, "duration '%.*s' is too long", STR_FMT(s));
     *ret = (int64_t) d;
     return 0;
 }

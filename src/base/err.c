@@ -48,7 +48,8 @@ int err_prefix(struct err *e, int code, const char *fmt, ...)
 
 const char *err_message(const struct err *e, int code)
 {
-    if (e && e->code && e->message[0])
+    /* Who runs out of memory often says nothing; then the message is of an earlier error that was no failure. */
+    if (e && e->code && e->message[0] && (code != -ENOMEM || e->code == -ENOMEM))
         return e->message;
     return strerror(code < 0 ? -code : code);
 }

@@ -20,7 +20,7 @@ struct err {
 int err_set(struct err *e, int code, const char *fmt, ...) _printf_(3, 4);
 /* Puts a prefix in front of the message, as in "cannot read 'x': ", and returns the code already set. */
 int err_prefix(struct err *e, int code, const char *fmt, ...) _printf_(3, 4);
-/* The message, or strerror of code if none was set. Never NULL. */
+/* The message, or strerror of code if none was set, or if code is -ENOMEM and the message is of another error. Never NULL. */
 const char *err_message(const struct err *e, int code);
 
 #endif

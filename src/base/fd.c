@@ -26,6 +26,13 @@ static int sys_open(int dirfd, const char *path, int flags, mode_t mode)
     return openat(dirfd, path, flags, mode);
 }
 
+static int sys_open_within(int dirfd, const char *path, uint64_t resolve)
+{
+    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = resolve};
+
+    return (int) syscall(SYS_openat2, dirfd, path, &how, sizeof how);
+}
+
 static int sys_allocate(int fd, off_t off, off_t n)
 {
     int r = posix_fallocate(fd, off, n);
@@ -50,6 +57,8 @@ static int sys_space(int fd, uint64_t *ret_free, uint64_t *ret_total)
 
 const struct fd_ops fd_ops_system = {
     .open = sys_open,
+    .open_within = sys_open_within,
+    .stat = fstatat,
     .close = close,
     .pread = pread,
     .pwrite = pwrite,
@@ -66,11 +75,20 @@ const struct fd_ops fd_ops_system = {
 
 const struct fd_ops *fd_ops = &fd_ops_system;
 
+static _Atomic uint64_t exhausted;
+
 int fd_open(int dirfd, const char *path, int flags, mode_t mode)
 {
     int fd = fd_ops->open(dirfd, path, flags | O_CLOEXEC, mode);
 
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE))
+        exhausted++;
     return fd < 0 ? -errno : fd;
+}
+
+uint64_t fd_exhausted(void)
+{
+    return exhausted;
 }
 
 /* Opening a device may have side effects, and opening a FIFO waits for its writer: a path is therefore resolved with
@@ -83,7 +101,7 @@ static int reopen_regular(int at)
 
     if (at < 0)
         return at;
-    if (fstat(at, &st) < 0)
+    if (fd_stat(at, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode))
         return -EINVAL;
@@ -97,29 +115,30 @@ int fd_open_regular(const char *path)
     return reopen_regular(fd_open(AT_FDCWD, path, O_PATH, 0));
 }
 
-static int open_regular(const char *folder, const char *path, uint64_t resolve)
+static int find_within(const char *folder, const char *path, uint64_t resolve)
 {
-    struct open_how how = {
-        .flags = O_PATH | O_CLOEXEC,
-        .resolve = resolve | RESOLVE_NO_MAGICLINKS,
-    };
     _cleanup_(fd_closep) int dir = fd_open(AT_FDCWD, folder, O_PATH | O_DIRECTORY, 0);
     int fd;
 
     if (dir < 0)
         return dir;
-    fd = (int) syscall(SYS_openat2, dir, path, &how, sizeof how);
-    return fd < 0 ? -errno : reopen_regular(fd);
+    fd = fd_ops->open_within(dir, path, resolve | RESOLVE_NO_MAGICLINKS);
+    return fd < 0 ? -errno : fd;
+}
+
+int fd_find_in_root(const char *root, const char *path)
+{
+    return find_within(root, path, RESOLVE_IN_ROOT);
 }
 
 int fd_open_in_root(const char *root, const char *path)
 {
-    return open_regular(root, path, RESOLVE_IN_ROOT);
+    return reopen_regular(find_within(root, path, RESOLVE_IN_ROOT));
 }
 
 int fd_open_beneath(const char *folder, const char *path)
 {
-    return open_regular(folder, path, RESOLVE_BENEATH);
+    return reopen_regular(find_within(folder, path, RESOLVE_BENEATH));
 }
 
 void fd_close(int fd)
@@ -129,6 +148,16 @@ void fd_close(int fd)
     if (fd >= 0)
         fd_ops->close(fd);
     errno = saved;
+}
+
+int fd_stat(int fd, struct stat *ret)
+{
+    return fd_ops->stat(fd, "", ret, AT_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+int fd_stat_path(const char *path, struct stat *ret)
+{
+    return fd_ops->stat(AT_FDCWD, path, ret, 0) < 0 ? -errno : 0;
 }
 
 ssize_t fd_read(int fd, void *p, size_t n)
@@ -163,6 +192,11 @@ int fd_pread_all(int fd, void *p, size_t n, off_t off)
         done += (size_t) r;
     }
     return 0;
+}
+
+void fd_will_need(int fd, off_t off, off_t n)
+{
+    posix_fadvise(fd, off, n, POSIX_FADV_WILLNEED);
 }
 
 int fd_write_all(int fd, const void *p, size_t n)

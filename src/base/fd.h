@@ -18,6 +18,8 @@
 
 struct fd_ops {
     int (*open)(int dirfd, const char *path, int flags, mode_t mode);
+    int (*open_within)(int dirfd, const char *path, uint64_t resolve);     /* openat2() with O_PATH */
+    int (*stat)(int dirfd, const char *path, struct stat *ret, int flags); /* fstatat() */
     int (*close)(int fd);
     ssize_t (*pread)(int fd, void *p, size_t n, off_t off);
     ssize_t (*pwrite)(int fd, const void *p, size_t n, off_t off);
@@ -36,10 +38,14 @@ extern const struct fd_ops fd_ops_system;
 extern const struct fd_ops *fd_ops; /* the table in use; set it before threads start */
 
 int fd_open(int dirfd, const char *path, int flags, mode_t mode); /* always O_CLOEXEC */
-void fd_close(int fd);                                            /* ignores -1; keeps errno */
-ssize_t fd_read(int fd, void *p, size_t n);                       /* 0 at the end */
+uint64_t fd_exhausted(void); /* files that could not be opened because too many are open */
+void fd_close(int fd);       /* ignores -1; keeps errno */
+int fd_stat(int fd, struct stat *ret);
+int fd_stat_path(const char *path, struct stat *ret); /* follows links */
+ssize_t fd_read(int fd, void *p, size_t n);           /* 0 at the end */
 ssize_t fd_pread(int fd, void *p, size_t n, off_t off);
 int fd_pread_all(int fd, void *p, size_t n, off_t off); /* -ENODATA when the file is shorter */
+void fd_will_need(int fd, off_t off, off_t n);          /* asks the kernel to read this part of the file soon */
 int fd_write_all(int fd, const void *p, size_t n);
 int fd_pwrite_all(int fd, const void *p, size_t n, off_t off);
 int fd_sync(int fd);
@@ -59,6 +65,8 @@ int fd_open_regular(const char *path);
 /* Opens a regular file for reading by a path relative to another root (a container's): symbolic links, even absolute
  * ones and "..", never lead out of it. -EINVAL for anything that is not a regular file. */
 int fd_open_in_root(const char *root, const char *path);
+/* The same for a file of any kind, which is not opened: a descriptor of the kind O_PATH. */
+int fd_find_in_root(const char *root, const char *path);
 /* The same for a path that must stay below the folder: one that leads out of it, by ".." or a link, fails with
  * -EXDEV. */
 int fd_open_beneath(const char *folder, const char *path);

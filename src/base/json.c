@@ -279,6 +279,19 @@ bool json_next_item(struct json *r)
     return more(r, ']');
 }
 
+bool json_next_item_of(struct json *r, size_t n, size_t max, const char *what)
+{
+    const char *text;
+
+    if (!more(r, ']'))
+        return false;
+    if (n < max)
+        return true;
+    text = r->arena ? arena_printf(r->arena, "too many %s (limit %zu)", what, max) : NULL;
+    json_fail(r, text ? text : "too many items");
+    return false;
+}
+
 bool json_next_key(struct json *r, struct str *ret_key)
 {
     if (!more(r, '}'))

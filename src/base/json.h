@@ -73,6 +73,9 @@ bool json_next_key(struct json *r, struct str *ret_key);
 /* Arrays: begin, then next_item until false (which consumes the ']'). */
 void json_begin_array(struct json *r);
 bool json_next_item(struct json *r);
+/* The same for items that are kept in a table of max entries, n of which are taken: one more is an error, "too many WHAT
+ * (limit MAX)". A loop that ends at a full table by itself would leave the rest of the array unread. */
+bool json_next_item_of(struct json *r, size_t n, size_t max, const char *what);
 /* Scalars. A number may also be quoted ("12"), as OTLP writes 64-bit ones; null gives zero. */
 struct str json_str(struct json *r);
 int64_t json_i64(struct json *r);

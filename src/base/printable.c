@@ -20,14 +20,29 @@ static size_t character(const unsigned char *p, size_t n)
     return k;
 }
 
+/* The code of a character that changes the order in which text is shown, ends a line or is invisible; 0 for others. */
+static unsigned deceptive(const unsigned char *p, size_t k)
+{
+    unsigned code = 0;
+
+    if (k == 2)
+        code = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+    if (k == 3)
+        code = (p[0] & 0x0fu) << 12 | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+    if (code == 0x61c || (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||
+        (code >= 0x2060 && code <= 0x206f) || code == 0xfeff)
+        return code;
+    return 0;
+}
+
 /* True when the character of k bytes at p must not reach a terminal. */
 static bool is_control(const unsigned char *p, size_t k, bool lines)
 {
-    if (k == 2)
-        return p[0] == 0xc2 && p[1] < 0xa0;
-    if (k > 2)
-        return false;
-    if (lines && (p[0] == '\n' || p[0] == '\t'))
+    if (k == 2 && p[0] == 0xc2 && p[1] < 0xa0)
+        return true;
+    if (k > 1)
+        return deceptive(p, k);
+    if (p[0] == '\t' || (lines && p[0] == '\n'))
         return false;
     return p[0] < 0x20 || (p[0] >= 0x7f && p[0] < 0xa0);
 }
@@ -47,6 +62,16 @@ static size_t clean(const unsigned char *p, size_t n, bool lines)
     return i;
 }
 
+static void put_control(struct buf *b, const unsigned char *p, size_t k)
+{
+    unsigned code = deceptive(p, k);
+
+    if (code)
+        buf_printf(b, "\\u%04x", code);
+    for (size_t i = 0; !code && i < k; i++)
+        buf_printf(b, "\\x%02x", p[i]);
+}
+
 void printable_put(struct buf *b, struct str s, bool lines)
 {
     const unsigned char *p = (const unsigned char *) s.p;
@@ -59,8 +84,7 @@ void printable_put(struct buf *b, struct str s, bool lines)
         p += k;
         n -= k;
         k = n ? character(p, n) : 0;
-        for (size_t i = 0; i < k; i++)
-            buf_printf(b, "\\x%02x", p[i]);
+        put_control(b, p, k);
         p += k;
         n -= k;
     }

@@ -2,14 +2,35 @@
 /* Starts threads (thread.h) with signals blocked. */
 #include "base/thread.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+
+#include "base/clock.h"
 
 static int let_through; /* a signal that is not blocked; 0: none */
 
 void thread_let_through(int sig)
 {
     let_through = sig;
+}
+
+int thread_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until)
+{
+    struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
+
+    if (until == INT64_MAX)
+        return pthread_cond_wait(c, lock), 0;
+    return pthread_cond_clockwait(c, lock, CLOCK_MONOTONIC, &t) == ETIMEDOUT ? -ETIMEDOUT : 0;
+}
+
+int thread_lock(pthread_mutex_t *lock, int64_t until)
+{
+    struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
+
+    if (until == INT64_MAX)
+        return -pthread_mutex_lock(lock);
+    return -pthread_mutex_clocklock(lock, CLOCK_MONOTONIC, &t);
 }
 
 int thread_start(pthread_t *ret, const char *name, void *(*run)(void *), void *arg, struct err *e)

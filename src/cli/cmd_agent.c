@@ -36,7 +36,7 @@ static const struct arg agent_args[] = {
     {0, "k8s-api", ARG_STRING, AT(o.k8s_api), "URL",
      "Kubernetes API server to look up pod names; in-cluster: the one of this cluster"},
     {0, "both", ARG_FLAG, AT(o.both), NULL,
-     "also sample processes that send their own CPU profiles (libwick, wick run); for those that send them to another server"},
+     "do not mark CPU time that a process sends itself, too (libwick, wick run; attribute wick.also_sent)"},
     {0, "interval", ARG_DURATION, AT(o.interval), "TIME", "time between exports (default 10s)"},
     {0, "begin-rate", ARG_INT, AT(o.begin_rate), "HZ",
      "samples per second at first (default 99 in the first minute of a new installation, unless a rate is given)"},
@@ -47,7 +47,7 @@ static const struct arg agent_args[] = {
     {'d', "duration", ARG_DURATION, AT(o.duration), "TIME", "exit after this time (default: never)"},
     {0, "keep-capabilities", ARG_FLAG, AT(o.keep_caps), NULL, "do not drop capabilities after startup"},
     {0, "stats", ARG_STRING, AT(o.stats), "FILE", "write what sampling costs as JSON, with every batch"},
-    {0, "log-format", ARG_STRING, AT(o.log_format), "FORMAT", "text, logfmt (default) or json"},
+    {0, "log-format", ARG_STRING, AT(o.log_format), "text|logfmt|json", "format of the log (default logfmt)"},
     {0, "feed-fd", ARG_INT, AT(o.feed_fd), "FD", "write frames to this file descriptor (used by wick serve)"},
     {0, "options-fd", ARG_INT, AT(options_fd), "FD", "read options from this file descriptor (used by wick serve)"},
     {'h', "help", ARG_FLAG, AT(help), NULL, "show this help"},
@@ -56,11 +56,10 @@ static const struct arg agent_args[] = {
 
 static void usage(FILE *out)
 {
-    fputs(
-        "usage: wick agent --export URL [options]\n\n"
-        "Samples every process of this machine continuously, within a CPU and memory budget, and sends OTLP profiles.\n"
-        "Requires CAP_BPF and CAP_PERFMON; further capabilities show more (docs/agent.md).\n\n",
-        out);
+    args_text("usage: wick agent --export URL [options]\n\n"
+              "Samples every process of this machine continuously, within a CPU and memory budget, and sends OTLP "
+              "profiles. Requires CAP_BPF and CAP_PERFMON; further capabilities show more (docs/agent.md).\n\n",
+              out);
     args_help(agent_args, out);
 }
 

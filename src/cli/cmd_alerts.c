@@ -5,12 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/clock.h"
+#include "alert/alert_json.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "cli/command.h"
 #include "client/ask.h"
-#include "client/text_table.h"
+#include "client/record_text.h"
 #include "conf/args.h"
 #include "net/http.h"
 #include "serve/serve_load.h"
@@ -36,12 +35,12 @@ static const struct arg alerts_args[] = {
 
 static void alerts_help(void)
 {
-    fputs(
+    args_text(
         "usage: wick alerts check FILE...\n"
         "       wick alerts list [--json]\n"
         "       wick alerts test [--rule NAME] [--send] [--json]\n\n"
-        "check reads configuration files as wick serve does and names the file, line and column of what is wrong. list\n"
-        "shows the alerts and rules of a server. test evaluates its rules now and prints what they find; no state changes,\n"
+        "check reads configuration files as wick serve does and names the file, line and column of what is wrong. list "
+        "shows the alerts and rules of a server. test evaluates its rules now and prints what they find; no state changes, "
         "and nothing is sent without --send. See docs/alerts.md.\n\n",
         stdout);
     args_help(alerts_args, stdout);
@@ -66,135 +65,35 @@ static int alerts_check(const void *options, int argc, char **argv, struct err *
     return r;
 }
 
-/* --- answers --- */
-
-/* The texts of one object of the answer, by key. */
-struct alert_fields {
-    struct str rule, name, type, state, service, function, version, since, summary, error, delivery_error, url, host;
-};
-
-static struct str *field(struct alert_fields *f, struct str key)
-{
-    const struct {
-        const char *key;
-        struct str *at;
-    } all[] = {{"rule", &f->rule},
-               {"name", &f->name},
-               {"type", &f->type},
-               {"state", &f->state},
-               {"service", &f->service},
-               {"function", &f->function},
-               {"version", &f->version},
-               {"since", &f->since},
-               {"summary", &f->summary},
-               {"error", &f->error},
-               {"url", &f->url},
-               {"host", &f->host},
-               {"delivery_error", &f->delivery_error}};
-
-    for (size_t i = 0; i < ARRAY_SIZE(all); i++)
-        if (str_is(key, all[i].key))
-            return all[i].at;
-    return NULL;
-}
-
-static struct alert_fields read_fields(struct json *j)
-{
-    struct alert_fields f = {0};
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        struct str *at = json_peek(j) == JSON_STRING ? field(&f, key) : NULL;
-
-        if (at)
-            *at = json_str(j);
-        else
-            json_skip(j);
-    }
-    return f;
-}
-
-static void put_alert(struct text_table *t, const struct alert_fields *f)
-{
-    text_table_put(t, "%.*s", STR_FMT(f->state));
-    text_table_put(t, "%.*s", STR_FMT(f->since));
-    text_table_put(t, "%.*s", STR_FMT(f->rule));
-    text_table_put(t, "%.*s", STR_FMT(f->summary));
-    text_table_put(t, "%.*s", STR_FMT(f->delivery_error));
-}
-
-static void put_rule(struct text_table *t, const struct alert_fields *f)
-{
-    text_table_put(t, "%.*s", STR_FMT(f->state));
-    text_table_put(t, "%.*s", STR_FMT(f->type));
-    text_table_put(t, "%.*s", STR_FMT(f->name));
-    text_table_put(t, "%.*s", STR_FMT(f->error));
-}
-
-static void put_target(struct buf *out, const struct alert_fields *f)
-{
-    if (f->error.n)
-        buf_printf(out, "%.*s cannot be notified: %.*s\n", STR_FMT(f->host), STR_FMT(f->error));
-}
-
-/* Walks the list under `name` of the answer and calls one of the functions above for each object. */
-static int each(struct str text, const char *name, struct text_table *t,
-                void (*row)(struct text_table *t, const struct alert_fields *f), struct buf *targets)
-{
-    struct arena a;
-    struct json j;
-    struct str key;
-    int r;
-
-    arena_init(&a, 0);
-    json_init(&j, text, &a);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        if (!str_is(key, name)) {
-            json_skip(&j);
-            continue;
-        }
-        json_begin_array(&j);
-        while (json_next_item(&j)) {
-            struct alert_fields f = read_fields(&j);
-
-            if (targets)
-                put_target(targets, &f);
-            else
-                row(t, &f);
-        }
-    }
-    r = json_end(&j);
-    arena_done(&a);
-    return r;
-}
-
-static int print_table(struct str text, const char *name, const struct text_column *columns, size_t n,
-                       void (*row)(struct text_table *t, const struct alert_fields *f), struct buf *out)
-{
-    struct text_table t;
-    int r;
-
-    text_table_init(&t, n, columns);
-    r = each(text, name, &t, row, NULL);
-    if (r == 0 && text_table_rows(&t))
-        r = text_table_print(&t, 0, out);
-    text_table_done(&t);
-    return r;
-}
+/* --- list --- */
 
 static int bad_answer(int r, struct err *e)
 {
-    return r < 0 ? err_set(e, -EPROTO, "the server's response cannot be parsed") : r;
+    return r < 0 ? err_set(e, -EPROTO, "the server's response cannot be parsed: %s", err_message(e, r)) : r;
+}
+
+/* Prints what could not be notified, and if all is set, what could; returns whether there is one that could not. */
+static bool print_targets(const struct record_list *targets, bool all, struct buf *out)
+{
+    const struct alert_target_row *v = targets->v;
+    bool failed = false;
+
+    for (uint32_t i = 0; i < targets->n; i++) {
+        failed |= v[i].error[0] != 0;
+        if (v[i].error[0])
+            buf_printf(out, "%s cannot be notified: %s\n", v[i].host, v[i].error);
+        else if (all)
+            buf_printf(out, "sent a test message to %s\n", v[i].host);
+    }
+    return failed;
 }
 
 static int alerts_list(const void *options, int argc, char **argv, struct err *e)
 {
-    static const struct text_column alert_columns[] = {{"STATE"}, {"SINCE"}, {"RULE"}, {"SUMMARY"}, {"DELIVERY ERROR"}};
-    static const struct text_column rule_columns[] = {{"STATE"}, {"TYPE"}, {"RULE"}, {"ERROR"}};
     _cleanup_(buf_done) struct buf answer = BUF_INIT, out = BUF_INIT;
     const struct alerts_options_cli *o = options;
+    struct alerts_answer x = {0};
+    struct arena a;
     int r = ask_server(&o->target, "/api/v1/alerts", &answer, e);
 
     (void) argc;
@@ -203,86 +102,48 @@ static int alerts_list(const void *options, int argc, char **argv, struct err *e
         return r;
     if (o->json)
         return fd_write_all(STDOUT_FILENO, answer.p, answer.n);
-    r = print_table(buf_str(&answer), "alerts", alert_columns, ARRAY_SIZE(alert_columns), put_alert, &out);
-    buf_puts(&out, out.n ? "\n" : "No alerts.\n");
+    arena_init(&a, 0);
+    r = bad_answer(record_read(buf_str(&answer), alerts_answer_fields, RECORD_FILE, &a, &x, e), e);
     if (r == 0)
-        r = print_table(buf_str(&answer), "rules", rule_columns, ARRAY_SIZE(rule_columns), put_rule, &out);
+        r = record_text(&out, 0, alert_row_fields, sizeof(struct alert_row), &x.alerts, NULL);
+    buf_puts(&out, x.alerts.n ? "\n" : "No alerts.\n");
     if (r == 0)
-        r = each(buf_str(&answer), "targets", NULL, NULL, &out);
-    return r < 0 ? bad_answer(r, e) : command_print(&out);
+        r = record_text(&out, 0, alert_rule_row_fields, sizeof(struct alert_rule_row), &x.rules, NULL);
+    if (r == 0)
+        print_targets(&x.targets, false, &out);
+    arena_done(&a);
+    return r < 0 ? r : command_print(&out);
 }
 
 /* --- test --- */
 
 /* What one rule found. */
-static bool put_tested(struct json *j, struct buf *out)
+static bool print_tested(const struct alert_tested_row *t, struct buf *out)
 {
-    struct str key, name = {0}, error = {0};
-    bool failed = false;
-    size_t n = 0, at = out->n;
+    const struct alert_row *v = t->alerts.v;
 
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "name"))
-            name = json_str(j);
-        else if (str_is(key, "error"))
-            error = json_str(j);
-        else if (str_is(key, "alerts")) {
-            buf_printf(out, "%.*s: ", STR_FMT(name));
-            at = out->n;
-            for (json_begin_array(j); json_next_item(j); n++) {
-                struct alert_fields f = read_fields(j);
-
-                buf_printf(out, "\n  %.*s\n  %.*s", STR_FMT(f.summary), STR_FMT(f.url));
-            }
-        } else {
-            json_skip(j);
-        }
-    }
-    failed = error.n;
-    if (error.n)
-        buf_printf(out, "%.*s", STR_FMT(error));
-    else if (at == out->n)
-        buf_puts(out, "nothing");
+    buf_printf(out, "%s: ", t->name);
+    for (uint32_t i = 0; i < t->alerts.n; i++)
+        buf_printf(out, "\n  %s\n  %s", v[i].summary, v[i].url);
+    buf_puts(out, t->error[0] ? t->error : t->alerts.n ? "" : "nothing");
     buf_putc(out, '\n');
-    return failed;
-}
-
-static bool put_sent(struct json *j, struct buf *out)
-{
-    struct alert_fields f = read_fields(j);
-
-    if (f.error.n)
-        buf_printf(out, "%.*s cannot be notified: %.*s\n", STR_FMT(f.host), STR_FMT(f.error));
-    else
-        buf_printf(out, "sent a test message to %.*s\n", STR_FMT(f.host));
-    return f.error.n;
+    return t->error[0];
 }
 
 /* Returns 1 if a receiver could not be notified or a rule could not be evaluated. */
-static int print_test(struct str text, struct buf *out)
+static int print_test(struct str text, struct buf *out, struct err *e)
 {
+    struct alerts_tested x = {0};
     struct arena a;
-    struct json j;
-    struct str key;
     bool failed = false;
     int r;
 
     arena_init(&a, 0);
-    json_init(&j, text, &a);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        bool rules = str_is(key, "rules");
-
-        if (!rules && !str_is(key, "sent")) {
-            json_skip(&j);
-            continue;
-        }
-        json_begin_array(&j);
-        while (json_next_item(&j))
-            failed |= rules ? put_tested(&j, out) : put_sent(&j, out);
-    }
-    r = json_end(&j);
+    r = record_read(text, alerts_tested_fields, RECORD_FILE, &a, &x, e);
+    for (uint32_t i = 0; r == 0 && i < x.rules.n; i++)
+        failed |= print_tested((const struct alert_tested_row *) x.rules.v + i, out);
+    if (r == 0)
+        failed |= print_targets(&x.sent, true, out);
     arena_done(&a);
     return r < 0 ? r : failed;
 }
@@ -307,7 +168,7 @@ static int alerts_try(const void *options, int argc, char **argv, struct err *e)
     r = ask_send(&o->target, &q, &answer, NULL, e);
     if (r < 0)
         return r;
-    failed = print_test(buf_str(&answer), &out);
+    failed = print_test(buf_str(&answer), &out, e);
     if (failed < 0)
         return bad_answer(failed, e);
     if (!o->json && !out.n)

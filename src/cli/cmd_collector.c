@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "base/fd.h"
@@ -36,8 +35,8 @@ static const struct arg args[] = {
      "accepted for compatibility with the Collector; has no effect"},
     {0, "loops", ARG_INT, offsetof(struct collector_options, loops), "N",
      "threads for connections (default: number of CPUs, at most 4)"},
-    {0, "mode", ARG_STRING, offsetof(struct collector_options, mode), "MODE",
-     "print-config: redacted (default), unredacted or unvalidated"},
+    {0, "mode", ARG_STRING, offsetof(struct collector_options, mode), "redacted|unredacted|unvalidated",
+     "print-config: what is printed of secrets (default redacted); unvalidated: without a check"},
     {0, "format", ARG_STRING, offsetof(struct collector_options, format), "yaml",
      "print-config: yaml is the only format"},
     {0, "markdown", ARG_FLAG, offsetof(struct collector_options, markdown), NULL,
@@ -48,8 +47,8 @@ static const struct arg args[] = {
 
 static void usage(void)
 {
-    fputs("usage: wick collector [validate|print-config|components] --config FILE [options]\n\n"
-          "Runs the pipelines of an OpenTelemetry Collector configuration: receivers, processors and exporters for\n"
+    args_text("usage: wick collector [validate|print-config|components] --config FILE [options]\n\n"
+          "Runs the pipelines of an OpenTelemetry Collector configuration: receivers, processors and exporters for "
           "profiles; traces, metrics and logs are passed through from otlp to otlp.\n\n"
           "  validate      check the configuration and exit\n"
           "  print-config  print the configuration merged, expanded and with defaults\n"
@@ -141,55 +140,111 @@ static int run_components(const struct collector_options *o, const char *type)
 
 /* --- running --- */
 
-/* Waits until SIGTERM or SIGINT; a second signal ends the drain. */
-static int wait_for_signal(sigset_t *set)
-{
-    int fd = signalfd(-1, set, SFD_CLOEXEC);
-    struct signalfd_siginfo si;
-    ssize_t n;
+/* A configuration and what runs by it. */
+struct collector_run {
+    struct conf conf;
+    struct plan *plan;
+    struct flow *flow;
+};
 
-    if (fd < 0)
-        return -errno;
-    do
-        n = read(fd, &si, sizeof si);
-    while (n < 0 && errno == EINTR);
-    close(fd);
-    signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
-    sigprocmask(SIG_UNBLOCK, set, NULL);
-    return n < 0 ? -errno : (int) si.ssi_signo;
+static int read_config(struct collector_run *x, const struct collector_options *o, struct err *e)
+{
+    int r = load(&x->conf, o, e);
+
+    return r < 0 ? r : plan_read(&x->conf, o->lenient, warn, NULL, &x->plan, e);
 }
 
-static int run_flow(struct plan *p, const struct collector_options *o, struct err *e)
+static int start(struct collector_run *x, const struct flow_inject *inject, struct err *e)
 {
-    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = dwarf_symbolizer_new();
-    struct flow_inject inject = {.symbolizer = symbolizer, .n_loops = (unsigned) o->loops};
-    struct flow *g = NULL;
-    sigset_t set;
     int r;
+
+    log_setup(x->plan->telemetry.level, x->plan->telemetry.format);
+    r = flow_new(x->plan, inject, &x->flow, e);
+    if (r == 0)
+        r = flow_start(x->flow, e);
+    if (r < 0)
+        flow_free(TAKE(x->flow));
+    else
+        log_info("Everything is ready. Begin running and processing data.");
+    return r;
+}
+
+static void stop(struct collector_run *x)
+{
+    flow_stop(x->flow);
+    flow_free(TAKE(x->flow));
+}
+
+/* Runs by the configuration as it is now. One that cannot be read changes nothing; one that cannot be started gives way to
+ * the old one. *x is what runs, *other is free. Negative: nothing runs. */
+static int reload(struct collector_run **x, struct collector_run **other, const struct collector_options *o,
+                  const struct flow_inject *inject, struct err *e)
+{
+    struct collector_run *fresh = *other;
+    int r = read_config(fresh, o, e);
+
+    if (r < 0) {
+        log_error("the configuration was not reloaded, the old one stays in use: %s", err_message(e, r));
+        conf_done(&fresh->conf);
+        return 0;
+    }
+    log_info("Config updated, restart service");
+    stop(*x);
+    r = start(fresh, inject, e);
+    if (r < 0) {
+        log_error("the new configuration cannot be started, going back to the old one: %s", err_message(e, r));
+        conf_done(&fresh->conf);
+        return start(*x, inject, e);
+    }
+    conf_done(&(*x)->conf);
+    *other = *x;
+    *x = fresh;
+    return 0;
+}
+
+/* Reloads at each SIGHUP, until SIGTERM or SIGINT; a second one of these ends the drain. */
+static int run_until_signal(struct collector_run **x, struct collector_run **other, const struct collector_options *o,
+                            const struct flow_inject *inject, struct err *e)
+{
+    sigset_t set;
+    int r = 0, sig = SIGHUP;
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    r = start(*x, inject, e);
+    while (r == 0 && sig == SIGHUP) {
+        if (sigwait(&set, &sig) == 0 && sig == SIGHUP)
+            r = reload(x, other, o, inject, e);
+    }
+    if (r < 0)
+        return r;
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGHUP, SIG_IGN);
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
+    log_info("Received signal %d, shutting down", sig);
+    stop(*x);
+    log_info("Shutdown complete.");
+    return 0;
+}
+
+/* *x has been read; other is for the next configuration. */
+static int run_flows(struct collector_run **x, struct collector_run *other, const struct collector_options *o,
+                     struct err *e)
+{
+    _cleanup_(symbolizer_freep) struct symbolizer *symbolizer = dwarf_symbolizer_new();
+    struct flow_inject inject = {.symbolizer = symbolizer, .n_loops = (unsigned) o->loops};
+
     signal(SIGPIPE, SIG_IGN);
     fd_raise_limit();
     /* Keep the memory of requests in the heap between them, but not that of large ones: in the heap a body that grows is
      * copied, which would hold up an event loop. */
     mallopt(M_MMAP_THRESHOLD, 4 << 20);
     mallopt(M_TRIM_THRESHOLD, 8 << 20);
-    r = flow_new(p, &inject, &g, e);
-    if (r == 0)
-        r = flow_start(g, e);
-    if (r == 0) {
-        log_info("Everything is ready. Begin running and processing data.");
-        r = wait_for_signal(&set);
-        log_info("Received signal %d, shutting down", r);
-        flow_stop(g);
-        log_info("Shutdown complete.");
-    }
-    flow_free(g);
-    return r < 0 ? r : 0;
+    return run_until_signal(x, &other, o, &inject, e);
 }
 
 static int print_config(struct conf *c, struct plan *p, const struct collector_options *o)
@@ -207,23 +262,22 @@ static int print_config(struct conf *c, struct plan *p, const struct collector_o
 
 static int work(const char *verb, const struct collector_options *o, struct err *e)
 {
-    struct plan *p = NULL;
-    struct conf c;
-    int r = load(&c, o, e);
+    struct collector_run two[2] = {0}, *x = &two[0];
+    bool print = verb && strcmp(verb, "print-config") == 0;
+    int r;
 
-    if (r == 0 && verb && strcmp(verb, "print-config") == 0 && o->mode && strcmp(o->mode, "unvalidated") == 0) {
-        r = print_config(&c, NULL, o);
-    } else {
+    if (print && o->mode && strcmp(o->mode, "unvalidated") == 0) {
+        r = load(&x->conf, o, e);
         if (r == 0)
-            r = plan_read(&c, o->lenient, warn, NULL, &p, e);
-        if (r == 0 && verb && strcmp(verb, "print-config") == 0) {
-            r = print_config(&c, p, o);
-        } else if (r == 0 && !verb) {
-            log_setup(p->telemetry.level, p->telemetry.format);
-            r = run_flow(p, o, e);
-        }
+            r = print_config(&x->conf, NULL, o);
+    } else {
+        r = read_config(x, o, e);
+        if (r == 0 && print)
+            r = print_config(&x->conf, x->plan, o);
+        else if (r == 0 && !verb)
+            r = run_flows(&x, &two[1], o, e);
     }
-    conf_done(&c);
+    conf_done(&x->conf);
     return r;
 }
 

@@ -13,14 +13,14 @@ struct convert_arguments {
 
 #define AT(field) offsetof(struct convert_arguments, field)
 static const struct arg convert_args[] = {
-    {0, "to", ARG_STRING, AT(o.to), "FORMAT", "output format (default: by OUT's extension)"},
-    {0, "from", ARG_STRING, AT(o.from), "FORMAT",
-     "input format (default: detected): pprof, pprof-legacy, otlp, otlp-json, otlp-framed, folded, "
-     "perf-script, perf-data, pstats, jfr, cpuprofile, heapprofile, chrome-trace, speedscope, firefox, gprof2dot"},
+    {0, "to", ARG_STRING, AT(o.to), "otlp|speedscope|cpuprofile|firefox|otlp-json|folded|html|svg|callgrind|pprof",
+     "output format (default: by OUT's extension)"},
+    {0, "from", ARG_STRING, AT(o.from), "auto|pprof|pprof-legacy|otlp|otlp-json|otlp-framed|folded|perf-script|perf-data|pstats|jfr|cpuprofile|heapprofile|chrome-trace|speedscope|firefox|gprof2dot",
+     "input format (default: detected)"},
     {0, "type", ARG_STRING, AT(o.type), "NAME",
      "sample type to write, for formats that hold only one (default: the profile's default)"},
-    {0, "compress", ARG_STRING, AT(o.compress), "HOW",
-     "none, gzip or zstd (default: by OUT's extension .gz or .zst, and gzip for pprof)"},
+    {0, "compress", ARG_STRING, AT(o.compress), "none|gzip|zstd",
+     "compression (default: by OUT's extension .gz or .zst, and gzip for pprof)"},
     {0, "base", ARG_STRING, AT(o.base), "FILE", "html: show the difference to this profile"},
     {0, "annotate", ARG_FLAG, AT(o.annotate), NULL,
      "folded: mark kernel, Java and inlined frames with _[k], _[j], _[i]"},
@@ -32,10 +32,12 @@ static void convert_help(void)
 {
     _cleanup_(buf_done) struct buf formats = BUF_INIT;
 
+    args_text("usage: wick convert [options] IN OUT\n\n"
+              "Converts a profile to another format. - is standard input or output.\n\nOutput formats:\n",
+              stdout);
     convert_formats(&formats);
-    printf("usage: wick convert [options] IN OUT\n\n"
-           "Converts a profile to another format. - is standard input or output.\n\nOutput formats:\n%.*s\n",
-           STR_FMT(buf_str(&formats)));
+    args_text(buf_cstr(&formats), stdout);
+    putchar('\n');
     args_help(convert_args, stdout);
 }
 

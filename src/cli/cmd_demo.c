@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "conf/args.h"
 #include "demo/demo_run.h"
+#include "net/address.h"
 
 struct demo_arguments {
     struct demo_options o;
@@ -49,6 +50,7 @@ static int run_role(int argc, char **argv)
 static int run(int argc, char **argv)
 {
     struct demo_arguments a = {.o.duration = 300 * NS_PER_S};
+    struct address_parts parts;
     struct err e = {0};
     int n, r;
 
@@ -57,14 +59,16 @@ static int run(int argc, char **argv)
     r = args_parse(demo_args, &a, argc - 1, argv + 1, &n, &e);
     if (r == 0 && n)
         r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
+    if (r == 0 && a.o.http && address_split(a.o.http, NULL, &parts, &e) < 0)
+        r = err_prefix(&e, -EINVAL, "--http: ");
     if (r < 0) {
         fprintf(stderr, "wick demo: %s\n", e.message);
         return EXIT_USAGE;
     }
     if (a.help) {
-        fputs(
+        args_text(
             "usage: wick demo [-d TIME]\n\nRuns three services and a server that keeps their profiles and traces in memory. "
-            "After two\nfifths of the time a slower version of one is deployed, and the server's verdict says why.\n\n",
+            "After two fifths of the time a slower version of one is deployed, and the server's verdict says why.\n\n",
             stdout);
         args_help(demo_args, stdout);
         return EXIT_DONE;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * wick diff OLD NEW: compares profiles, and with --fail-if is a gate for CI. The exit status is 0 if no condition
- * holds, 1 if one of them does, and 2 if the profiles could not be compared, so that a gate that cannot decide is
- * not mistaken for one that failed.
+ * holds, 1 if one of them does, 3 if the profiles differ too much among themselves to decide (--inconclusive makes that
+ * 0 or 1), and 2 if they could not be compared, so that a gate that cannot decide is not mistaken for one that passed or
+ * failed.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/fd.h"
 #include "cli/command.h"
 #include "conf/args.h"
 #include "diff/diff_print.h"
 
-enum { GATES_MAX = 64, ROWS_DEFAULT = 20 };
+enum { GATES_MAX = 64, ROWS_DEFAULT = 20, EXIT_INCONCLUSIVE = 3 };
 
 struct diff_options {
     struct arg_list fail_if;
-    const char *type, *output;
+    const char *type, *output, *inconclusive;
     struct ask_target target;
     int64_t limit;
     double alpha;
@@ -25,6 +27,8 @@ struct diff_options {
 static const struct arg diff_args[] = {
     {0, "fail-if", ARG_LIST, offsetof(struct diff_options, fail_if), "CONDITION",
      "exit with status 1 if it holds; may be given several times"},
+    {0, "inconclusive", ARG_STRING, offsetof(struct diff_options, inconclusive), "pass|fail",
+     "what a condition counts as that the profiles cannot decide (default: neither, exit status 3)"},
     {'t', "type", ARG_STRING, offsetof(struct diff_options, type), "NAME",
      "sample type to compare (default: the default of the first profile)"},
     {0, "alpha", ARG_DOUBLE, offsetof(struct diff_options, alpha), "P",
@@ -42,23 +46,23 @@ static const struct arg diff_args[] = {
 
 static void diff_help(void)
 {
-    puts(
+    args_text(
         "usage: wick diff OLD NEW [--fail-if CONDITION]... [options]\n"
         "\n"
-        "OLD and NEW are profiles in any format that wick reads, or selections such as\n"
-        "wick://localhost:4040/checkout?from=now-1h&service.version=1.2; several of them, with commas between, are\n"
+        "OLD and NEW are profiles in any format that wick reads, or selections such as "
+        "wick://localhost:4040/checkout?from=now-1h&service.version=1.2; several of them, with commas between, are "
         "tested for significance.\n"
         "\n"
         "conditions:\n"
         "  total(\"main\\.parse\") > +2pt    stacks with a function that matches take over 2 points more of the whole\n"
-        "  self(\"^memcpy$\") > +10%        the functions themselves cost over 10 % more per second (without durations:\n"
-        "                                 per profile)\n"
+        "  self(\"^memcpy$\") > +10%        the functions themselves cost over 10 % more per second (without durations: per profile)\n"
         "  total(\"gc\") > 30pt             they take over 30 % of NEW: without a sign it is about NEW alone\n"
         "  total > +0.5cores              everything; units: pt, %, cores, s, ms, us, ns, B, kB, MB, GB, or none\n"
         "\n"
-        "The exit status is 1 if a condition holds, and 2 if the profiles could not be compared.\n"
+        "The exit status is 1 if a condition holds, 3 if the profiles cannot decide one, and 2 if they could not be "
+        "compared or a condition matches no function.\n"
         "\n"
-        "options:");
+        "options:\n", stdout);
     args_help(diff_args, stdout);
 }
 
@@ -82,7 +86,7 @@ static int print_result(const struct diff_options *o, const struct diff_result *
     return command_print(&out);
 }
 
-/* Returns 1 if a condition holds. */
+/* Returns the worst outcome of the conditions. */
 static int compare(const struct diff_options *o, char **sources, struct diff_gate *gates, struct err *e)
 {
     _cleanup_(diff_input_done) struct diff_input in = {0};
@@ -100,11 +104,20 @@ static int compare(const struct diff_options *o, char **sources, struct diff_gat
         r = diff_rows(&in, &rows);
     for (size_t i = 0; r == 0 && i < o->fail_if.n; i++) {
         r = diff_gate_run(&gates[i], &in, o->alpha, e);
-        d.failed |= gates[i].failed;
+        d.outcome = MAX(d.outcome, gates[i].outcome);
     }
     if (r == 0)
         r = print_result(o, &d, e);
-    return r < 0 ? r : d.failed;
+    return r < 0 ? r : (int) d.outcome;
+}
+
+static int exit_status(const struct diff_options *o, enum diff_outcome outcome)
+{
+    if (outcome == DIFF_INCONCLUSIVE && !o->inconclusive)
+        return EXIT_INCONCLUSIVE;
+    if (outcome == DIFF_INCONCLUSIVE)
+        return strcmp(o->inconclusive, "pass") == 0 ? EXIT_DONE : EXIT_FAILED;
+    return outcome == DIFF_FAILED ? EXIT_FAILED : EXIT_DONE;
 }
 
 static int diff_run(int argc, char **argv)
@@ -138,7 +151,7 @@ static int diff_run(int argc, char **argv)
         command_end("diff", r, &e);
         return EXIT_USAGE;
     }
-    return r ? EXIT_FAILED : EXIT_DONE;
+    return exit_status(&o, (enum diff_outcome) r);
 }
 
 const struct command command_diff = {"diff", "compare profiles; a gate for CI with --fail-if", diff_run};

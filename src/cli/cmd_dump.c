@@ -69,11 +69,11 @@ static int run(int argc, char **argv)
     if (r < 0)
         return command_misused("dump", "%s", e.message);
     if (o.help) {
-        fputs(
+        args_text(
             "usage: wick dump [OPTION...] PID\n\n"
-            "Prints the current stack of every thread of a process: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14)\n"
-            "with line numbers; of a Go program also every goroutine, with its state and how long it has been waiting;\n"
-            "of a Java program its threads, which it is asked for as jstack does.\n"
+            "Prints the current stack of every thread of a process: C, C++, Rust, Go, and Python (CPython 3.9 to 3.14) "
+            "with line numbers; of a Go program also every goroutine, with its state and how long it has been waiting; "
+            "of a Java program its threads, which it is asked for as jstack does. "
             "The process is stopped for a few milliseconds and needs no preparation.\n\n",
             stdout);
         args_help(args, stdout);

@@ -91,9 +91,9 @@ static int mcp_run(int argc, char **argv)
     int n, r = args_parse(mcp_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
-        puts(
-            "usage: wick mcp [--server URL | --store DIR]\n\nLets a coding agent query a wick server over the Model Context "
-            "Protocol on\nstandard input and output.\n");
+        args_text("usage: wick mcp [--server URL | --store DIR]\n\n"
+                  "Lets a coding agent query a wick server over the Model Context Protocol on standard input and output.\n\n",
+                  stdout);
         args_help(mcp_args, stdout);
         return EXIT_DONE;
     }

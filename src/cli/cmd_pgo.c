@@ -17,8 +17,8 @@ struct pgo_options {
 
 static const struct arg pgo_args[] = {
     {'o', "output", ARG_STRING, offsetof(struct pgo_options, output), "FILE", "output file (default: default.pgo)"},
-    {0, "from", ARG_STRING, offsetof(struct pgo_options, from), "TIME", "start of the time range (default: now-24h)"},
-    {0, "to", ARG_STRING, offsetof(struct pgo_options, to), "TIME", "end of the time range (default: now)"},
+    {0, "from", ARG_TIME, offsetof(struct pgo_options, from), "TIME", "start of the time range (default: now-24h)"},
+    {0, "to", ARG_TIME, offsetof(struct pgo_options, to), "TIME", "end of the time range (default: now)"},
     {0, "server", ARG_STRING, offsetof(struct pgo_options, target.server), "URL",
      "server to query (default: $WICK_SERVER, else http://localhost:4040)"},
     {0, "token", ARG_STRING, offsetof(struct pgo_options, target.token), "TOKEN",
@@ -52,9 +52,9 @@ static int pgo_run(int argc, char **argv)
     int n, r = args_parse(pgo_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
-        puts(
-            "usage: wick pgo SERVICE [-o default.pgo] [--from now-24h]\n\nWrites a CPU profile of SERVICE for profile-guided optimization with `go build "
-            "-pgo=default.pgo`.\n");
+        args_text("usage: wick pgo SERVICE [-o default.pgo] [--from now-24h]\n\n"
+                  "Writes a CPU profile of SERVICE for profile-guided optimization with `go build -pgo=default.pgo`.\n\n",
+                  stdout);
         args_help(pgo_args, stdout);
         return EXIT_DONE;
     }
@@ -63,6 +63,8 @@ static int pgo_run(int argc, char **argv)
     r = fetch(&o, argv[1], &profile, &e);
     if (r == 0)
         r = fd_write_file(o.output, profile.p, profile.n, &e);
+    if (r == 0 && strcmp(o.output, "-") != 0)
+        fprintf(stderr, "wick: wrote %s; build with: go build -pgo=%s\n", o.output, o.output);
     return command_end("pgo", r, &e);
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/fd.h"
 #include "cli/command.h"
+#include "conf/args.h"
 #include "pprof/pprof_args.h"
 #include "pprof/pprof_http.h"
 #include "pprof/pprof_output.h"
@@ -25,7 +26,7 @@ static void print_help(FILE *out)
 
     pprof_help(&text);
     if (buf_cstr(&text))
-        fputs(text.p, out);
+        args_text(text.p, out);
 }
 
 static int run_report(struct pprof_args *a, struct err *e)

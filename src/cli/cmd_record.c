@@ -43,7 +43,7 @@ static int run(int argc, char **argv)
     int n = 0, status = 0, r = args_parse_leading(record_args, &a, argc - 1, argv + 1, &n, &e);
 
     if (r == 0 && a.help) {
-        fputs("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
+        args_text("usage: wick record [options] [-p PID | -a | -- CMD [ARG...]]\n\n"
               "Samples processes from outside without changing them; child processes are included.\n\n",
               stdout);
         args_help(record_args, stdout);

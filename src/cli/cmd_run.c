@@ -13,7 +13,7 @@ struct run_arguments {
 
 #define AT(field) offsetof(struct run_arguments, field)
 static const struct arg run_args[] = {
-    {'t', "type", ARG_STRING, AT(o.types), "TYPES", "cpu, wall, alloc, heap, lock (default cpu)"},
+    {'t', "type", ARG_STRING, AT(o.types), "TYPES", "what to sample (default cpu); some of: cpu, wall, alloc, heap, lock"},
     {'F', "rate", ARG_INT, AT(o.rate), "HZ", "samples per second and thread (default 100)"},
     {0, "export", ARG_STRING, AT(o.export), "URL", "send OTLP profiles to this endpoint every 10 s"},
     {0, "pprof", ARG_STRING, AT(o.pprof), "ADDR", "serve /debug/pprof/ on this address, for go tool pprof"},
@@ -35,9 +35,9 @@ static int run(int argc, char **argv)
     if (args_parse_leading(run_args, &a, argc - 1, argv + 1, &n, &e) < 0 || run_program_check(&a.o, &e) < 0)
         return command_misused("run", "%s", e.message);
     if (a.help) {
-        printf(
-            "usage: wick run [options] -- CMD [ARG...]\n\nRuns CMD and profiles it and its children from inside; nothing is "
-            "recompiled.\n\n");
+        args_text("usage: wick run [options] -- CMD [ARG...]\n\n"
+                  "Runs CMD and profiles it and its children from inside; nothing is recompiled.\n\n",
+                  stdout);
         args_help(run_args, stdout);
         return EXIT_DONE;
     }

@@ -4,19 +4,25 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/dir_tree.h"
 #include "base/fd.h"
 #include "base/json.h"
+#include "base/record.h"
 #include "cli/beside_store.h"
 #include "cli/command.h"
-#include "codec/input.h"
+#include "client/ask.h"
+#include "local/local_input.h"
 #include "conf/args.h"
 #include "conf/paths.h"
 #include "model/batch.h"
+#include "net/http.h"
 #include "query/query_delete.h"
+#include "serve/store_backup.h"
 #include "span/span_index.h"
 #include "store/store.h"
 #include "store/store_copy.h"
@@ -25,7 +31,7 @@
 
 struct store_options {
     const char *store, *tenant, *from, *to, *output, *format;
-    const char *state;
+    const char *state, *server;
     bool json, rebuild, dry_run, help;
 };
 
@@ -33,18 +39,21 @@ static const struct arg store_args[] = {
     {0, "store", ARG_STRING, offsetof(struct store_options, store), "DIR",
      "the store's directory (default: store in the data directory), or clickhouse://USER@HOST:PORT/DATABASE"},
     {0, "tenant", ARG_STRING, offsetof(struct store_options, tenant), "NAME", "tenant (default: the default tenant)"},
-    {0, "from", ARG_STRING, offsetof(struct store_options, from), "TIME",
+    {0, "from", ARG_TIME, offsetof(struct store_options, from), "TIME",
      "delete, export, copy: start of the time range"},
-    {0, "to", ARG_STRING, offsetof(struct store_options, to), "TIME",
+    {0, "to", ARG_TIME, offsetof(struct store_options, to), "TIME",
      "delete, export, copy: end of the time range (default: now)"},
     {'o', "output", ARG_STRING, offsetof(struct store_options, output), "FILE",
      "export: output file (default: standard output)"},
-    {0, "format", ARG_STRING, offsetof(struct store_options, format), "NAME",
-     "export: otlp (length-prefixed requests; default), json or pprof"},
+    {0, "format", ARG_STRING, offsetof(struct store_options, format), "otlp|json|pprof",
+     "export: format; otlp (default): length-prefixed requests"},
     {0, "rebuild", ARG_FLAG, offsetof(struct store_options, rebuild), NULL,
      "check: rebuild the catalogue from the segments"},
     {0, "state", ARG_STRING, offsetof(struct store_options, state), "FILE",
      "copy: records how far it is, to continue after an interruption (default: copy.state in the data directory)"},
+    {0, "server", ARG_STRING, offsetof(struct store_options, server), "URL",
+     "snapshot: the server that has the store open (default: $WICK_SERVER, then http://localhost:4040); its admin token "
+     "is in $WICK_TOKEN"},
     {0, "dry-run", ARG_FLAG, offsetof(struct store_options, dry_run), NULL, "migrate: only print the statements"},
     {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats: print JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct store_options, help), NULL, "show this help"},
@@ -53,18 +62,21 @@ static const struct arg store_args[] = {
 
 static void store_help(void)
 {
-    fputs(
-        "usage: wick store check [--rebuild]       read everything, verify every checksum\n"
-        "       wick store stats [--json]          print contents and size\n"
-        "       wick store snapshot DIR            make a consistent copy, itself a store, spans included\n"
+    args_text(
+        "usage: wick store check [DIR] [--rebuild] read everything, verify every checksum\n"
+        "       wick store stats [DIR] [--json]    print contents and size\n"
+        "       wick store snapshot DIR            make a consistent copy, itself a store, with spans and\n"
+        "                                          symbol files, also while a server runs\n"
         "       wick store delete SELECTOR --from TIME [--to TIME]\n"
         "       wick store confirm clock           accept the system clock after a jump, so that retention uses it\n"
         "       wick store confirm damage          acknowledge recorded damage and clear it\n"
-        "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE] [--format NAME]\n"
+        "       wick store export [SELECTOR] [--from TIME] [--to TIME] [-o FILE]\n"
+        "                         [--format otlp|json|pprof]\n"
         "       wick store import FILE...          import profiles in any format, of any age\n"
         "       wick store copy FROM TO            copy a tenant's profiles (not its spans) to another store, hour by hour\n"
         "       wick store migrate [--dry-run]     create or update the tables of a store in ClickHouse\n\n"
-        "Only one process can open a store: stop the server first, or query it (wick query, API).\n\n",
+        "Only one process can open a store: stop the server first, or query it (wick query, API). A snapshot needs no stop: the "
+        "server makes it.\n\n",
         stdout);
     args_help(store_args, stdout);
 }
@@ -274,22 +286,60 @@ static int run_stats(const void *options, int argc, char **argv, struct err *e)
 
 /* --- snapshot, delete --- */
 
+/* What the server has made, {"dir":…}. */
+static int made_at(struct str answer, char ret[PATH_SIZE], struct err *e)
+{
+    static const struct record_field fields[] = {{"dir", RECORD_STR, 0}, {0}};
+    struct str dir = {0};
+    struct arena arena;
+
+    arena_init(&arena, 0);
+    (void) record_read(answer, fields, RECORD_ANSWER, &arena, &dir, NULL);
+    snprintf(ret, PATH_SIZE, "%.*s", STR_FMT(dir));
+    arena_done(&arena);
+    return dir.n && dir.n < PATH_SIZE ? 0 : err_set(e, -EPROTO, "the server does not say where the snapshot is");
+}
+
+/* The server that has the store open makes the copy, below the store; this command moves it to where it is wanted. */
+static int snapshot_by_server(const struct store_options *o, const char *to, struct err *e)
+{
+    _cleanup_(buf_done) struct buf path = BUF_INIT, answer = BUF_INIT;
+    struct ask_request q = {.method = "POST", .timeout_ns = 24 * 3600 * NS_PER_S};
+    char dir[PATH_SIZE], real[PATH_MAX];
+    int r = find_dir(o, dir, e);
+
+    if (r < 0)
+        return r;
+    buf_puts(&path, "/api/v1/snapshot?store=");
+    http_percent_encode(&path, str_from(realpath(dir, real) ? real : dir));
+    q.path = buf_cstr(&path);
+    if (!q.path)
+        return -ENOMEM;
+    r = fd_mkdir_all(to, 0700); /* before the work is done; an empty directory can be replaced */
+    if (r < 0)
+        return err_set(e, r, "cannot create '%s': %m", to);
+    r = ask_send(&(struct ask_target){.server = o->server}, &q, &answer, NULL, e);
+    if (r < 0)
+        return err_prefix(e, r, "the store in '%s' is in use, and its server makes no snapshot: ", dir);
+    r = made_at(buf_str(&answer), dir, e);
+    return r < 0 ? r : dir_move((struct dir_place){AT_FDCWD, dir}, (struct dir_place){AT_FDCWD, to}, e);
+}
+
 static int run_snapshot(const void *options, int argc, char **argv, struct err *e)
 {
+    const struct store_options *o = options;
     _cleanup_(store_closep) struct store *s = NULL;
     _cleanup_(span_index_closep) struct span_index *spans = NULL;
     char dir[PATH_SIZE];
-    int r = open_store(options, OPEN_WRITE, &s, e);
+    int r = o->server ? -EBUSY : open_store(o, OPEN_WRITE, &s, e);
 
+    if (r == -EBUSY)
+        return snapshot_by_server(o, argv[0], e);
     if (r == 0)
-        r = store_snapshot(s, argv[0], e);
+        r = open_spans(o, true, &spans, e);
     if (r == 0)
-        r = open_spans(options, true, &spans, e);
-    if (r < 0 || !spans)
-        return r;
-    if (snprintf(dir, sizeof dir, "%s/spans", argv[0]) >= (int) sizeof dir)
-        return err_set(e, -ENAMETOOLONG, "'%s': the path is too long", argv[0]);
-    return span_index_copy(spans, dir, e);
+        r = find_dir(o, dir, e);
+    return r < 0 ? r : store_backup_make(&(struct store_backup){s, spans, dir, argv[0]}, e);
 }
 
 static int run_delete(const void *options, int argc, char **argv, struct err *e)
@@ -373,7 +423,7 @@ static int run_import(const void *options, int argc, char **argv, struct err *e)
         _cleanup_(batch_unrefp) struct batch *b = NULL;
         struct ack_result result = {0};
 
-        r = input_open(argv[i], INPUT_AUTO, &input_local, &b, NULL, e);
+        r = local_input_open(argv[i], INPUT_AUTO, &b, e);
         if (r < 0)
             break;
         r = store_append_wait(s, b, &ctx, &result);
@@ -462,8 +512,8 @@ static int run_migrate(const void *options, int argc, char **argv, struct err *e
 static int store_run(int argc, char **argv)
 {
     static const struct command_verb verbs[] = {
-        {"check", "no arguments", 0, 0, run_check},
-        {"stats", "no arguments", 0, 0, run_stats},
+        {"check", "at most one directory", 0, 1, run_check},
+        {"stats", "at most one directory", 0, 1, run_stats},
         {"snapshot", "one directory", 1, 1, run_snapshot},
         {"delete", "one selector ('{}' for all)", 1, 1, run_delete},
         {"confirm", "'clock' or 'damage'", 1, 1, run_confirm},
@@ -474,7 +524,6 @@ static int store_run(int argc, char **argv)
         {0},
     };
     struct store_options o = {0};
-    enum otlp_file_form form;
     struct err e = {0};
     int n, r = args_parse(store_args, &o, argc - 1, argv + 1, &n, &e);
 
@@ -484,10 +533,13 @@ static int store_run(int argc, char **argv)
         store_help();
         return EXIT_DONE;
     }
-    if (o.format && store_export_parse(o.format, &form) < 0)
-        return command_misused("store", "--format: '%s' is not otlp, json or pprof", o.format);
     if (n > 0 && strcmp(argv[1], "delete") == 0 && !o.from)
         return command_misused("store", "delete requires a selector and --from (to delete everything: '{}' --from 0)");
+    if (n == 2 && (strcmp(argv[1], "check") == 0 || strcmp(argv[1], "stats") == 0)) {
+        if (o.store)
+            return command_misused("store", "%s: '%s' and --store exclude each other", argv[1], argv[2]);
+        o.store = argv[2];
+    }
     return command_verb("store", verbs, &o, n, argv + 1);
 }
 

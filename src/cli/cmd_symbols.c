@@ -10,6 +10,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "cli/command.h"
 #include "client/ask.h"
 #include "conf/args.h"
@@ -41,11 +42,11 @@ static const struct arg symbols_args[] = {
 
 static void symbols_help(void)
 {
-    fputs(
+    args_text(
         "usage: wick symbols upload FILE...          (-: standard input, if it is a file)\n"
         "       wick symbols list\n"
         "       wick symbols delete BUILD-ID\n\n"
-        "Uploads binaries or debug files to a server, for profiles that arrive without function names: of stripped programs,\n"
+        "Uploads binaries or debug files to a server, for profiles that arrive without function names: of stripped programs, "
         "or from an agent. The server then symbolizes their frames, including those of older profiles.\n\n",
         stdout);
     args_help(symbols_args, stdout);
@@ -65,30 +66,6 @@ static int file_build_id(int fd, const char *path, char ret[ELF_ID_MAX], struct 
     return 0;
 }
 
-/* Parses the response of the server: the offset to continue at, and whether the upload is complete. */
-static int parse_answer(struct str text, bool *ret_complete, uint64_t *ret_offset)
-{
-    struct arena a;
-    struct json j;
-    struct str key;
-    int r;
-
-    arena_init(&a, 1 << 20);
-    json_init(&j, text, &a);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        if (str_is(key, "complete"))
-            *ret_complete = json_bool(&j);
-        else if (str_is(key, "offset"))
-            *ret_offset = (uint64_t) json_i64(&j);
-        else
-            json_skip(&j);
-    }
-    r = json_end(&j);
-    arena_done(&a);
-    return r;
-}
-
 /* The upload of one file: what the server has of it. */
 struct symbol_upload {
     char id[ELF_ID_MAX];
@@ -96,11 +73,28 @@ struct symbol_upload {
     bool complete;
 };
 
+static const struct record_field state_fields[] = {
+    {"complete", RECORD_BOOL, offsetof(struct symbol_upload, complete)},
+    {"offset", RECORD_COUNT, offsetof(struct symbol_upload, offset)},
+    {0},
+};
+
+static int read_state(struct str text, struct symbol_upload *u, struct err *e)
+{
+    struct arena a;
+    int r;
+
+    arena_init(&a, 1 << 20);
+    r = record_read(text, state_fields, RECORD_ANSWER, &a, u, NULL);
+    arena_done(&a);
+    return r < 0 ? err_set(e, -EPROTO, "the server's response cannot be parsed") : 0;
+}
+
 static int send_piece(const struct symbols_options *o, struct symbol_upload *u, struct str piece, struct err *e)
 {
     _cleanup_(buf_done) struct buf path = BUF_INIT, packed = BUF_INIT, answer = BUF_INIT;
     struct ask_request q = {.method = "PUT", .encoding = "zstd", .expect = 409};
-    uint64_t next = u->offset;
+    uint64_t from = u->offset;
     int r = compress_deflate(COMPRESS_ZSTD, 1, piece.p, piece.n, &packed, e);
 
     buf_puts(&path, "/api/v1/symbols/");
@@ -111,18 +105,17 @@ static int send_piece(const struct symbols_options *o, struct symbol_upload *u, 
     if (r < 0 || !q.path)
         return r < 0 ? r : -ENOMEM;
     r = ask_send(&o->target, &q, &answer, NULL, e);
-    if (r == 0 && parse_answer(buf_str(&answer), &u->complete, &next) < 0)
-        r = err_set(e, -EPROTO, "the server's response cannot be parsed");
-    if (r == 0 && next == u->offset && !u->complete && piece.n)
+    if (r == 0)
+        r = read_state(buf_str(&answer), u, e);
+    if (r == 0 && u->offset == from && !u->complete && piece.n)
         r = err_set(e, -EIO, "the server did not accept the file");
-    u->offset = next;
     return r;
 }
 
 static int ask_state(const struct symbols_options *o, const char *id, bool *ret_complete, struct err *e)
 {
     _cleanup_(buf_done) struct buf path = BUF_INIT, answer = BUF_INIT;
-    uint64_t offset;
+    struct symbol_upload u = {0};
     int r;
 
     buf_puts(&path, "/api/v1/symbols/");
@@ -130,8 +123,9 @@ static int ask_state(const struct symbols_options *o, const char *id, bool *ret_
     if (!buf_cstr(&path))
         return -ENOMEM;
     r = ask_server(&o->target, path.p, &answer, e);
-    if (r == 0 && parse_answer(buf_str(&answer), ret_complete, &offset) < 0)
-        r = err_set(e, -EPROTO, "the server's response cannot be parsed");
+    if (r == 0)
+        r = read_state(buf_str(&answer), &u, e);
+    *ret_complete = u.complete;
     return r;
 }
 

@@ -7,26 +7,31 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "cli/command.h"
-#include "conf/paths.h"
+#include "client/record_text.h"
 #include "conf/args.h"
+#include "conf/paths.h"
+#include "serve/serve_load.h"
 #include "server/auth.h"
 
 struct token_options {
     const char *file, *scope, *tenant, *note;
+    struct arg_list config;
     bool json, help;
 };
 
 static const struct arg token_args[] = {
-    {0, "scope", ARG_STRING, offsetof(struct token_options, scope), "SCOPE",
-     "read (query), write (send) or admin (everything); default: read"},
+    {0, "scope", ARG_STRING, offsetof(struct token_options, scope), "read|write|admin",
+     "read (default): query; write: send; admin: everything"},
     {0, "tenant", ARG_STRING, offsetof(struct token_options, tenant), "NAME",
      "tenant it gives access to (default: the default tenant)"},
     {0, "note", ARG_STRING, offsetof(struct token_options, note), "TEXT", "description, shown by list"},
     {0, "file", ARG_STRING, offsetof(struct token_options, file), "FILE",
      "the token file (default: tokens in the data directory)"},
+    {'c', "config", ARG_LIST, offsetof(struct token_options, config), "FILE",
+     "the server's configuration file, which names the token file (auth.tokens); repeatable, as for wick serve"},
     {0, "json", ARG_FLAG, offsetof(struct token_options, json), NULL, "print JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct token_options, help), NULL, "show this help"},
     {0},
@@ -34,7 +39,7 @@ static const struct arg token_args[] = {
 
 static void token_help(void)
 {
-    fputs(
+    args_text(
         "usage: wick token create [--scope SCOPE] [--tenant NAME] [--note TEXT]\n"
         "       wick token list\n"
         "       wick token revoke ID\n\n"
@@ -43,13 +48,32 @@ static void token_help(void)
     args_help(token_args, stdout);
 }
 
+/* Opens the file that a server with this configuration uses; 1: the configuration names none. */
+static int open_configured(const struct token_options *o, struct auth **ret, struct err *e)
+{
+    struct serve_args args = {.config = o->config};
+    struct serve_load l = {0};
+    int r = serve_load(&args, &l, e);
+
+    if (r == 0)
+        r = l.config.auth.tokens ? auth_open(l.config.auth.tokens, ret, e) : 1;
+    serve_load_done(&l);
+    return r;
+}
+
 static int open_tokens(const struct token_options *o, struct auth **ret, struct err *e)
 {
     char dir[PATH_SIZE], path[PATH_SIZE + 8];
-    int r;
+    int r = 1;
 
+    if (o->file && o->config.n)
+        return err_set(e, -EINVAL, "--file and --config exclude each other");
     if (o->file)
         return auth_open(o->file, ret, e);
+    if (o->config.n)
+        r = open_configured(o, ret, e);
+    if (r <= 0)
+        return r;
     r = path_data_dir(dir, e);
     if (r < 0)
         return r;
@@ -84,32 +108,29 @@ static int token_create(const void *options, int argc, char **argv, struct err *
     return 0;
 }
 
-static void print_json(struct buf *out, const struct auth_token *t, bool *first)
-{
-    json_sep(out, first);
-    buf_printf(out, "{\"id\":\"%s\",\"scope\":\"%s\",\"tenant\":", t->id, auth_scope_name(t->scope));
-    json_put_str(out, str_from(t->tenant));
-    buf_puts(out, ",\"created\":\"");
-    clock_format(out, t->created_ns);
-    buf_puts(out, "\",\"note\":");
-    json_put_str(out, str_from(t->note));
-    buf_putc(out, '}');
-}
+/* A token as it is shown. */
+struct shown_token {
+    struct auth_token t;
+    const char *scope;
+};
 
-static void print_row(struct buf *out, const struct auth_token *t)
-{
-    buf_printf(out, "%-10s %-6s %-16s ", t->id, auth_scope_name(t->scope), t->tenant[0] ? t->tenant : "-");
-    clock_format(out, t->created_ns);
-    buf_printf(out, "  %s\n", t->note);
-}
+static const struct record_field token_fields[] = {
+    {"id", RECORD_CHARS, offsetof(struct shown_token, t.id), .column = 1},
+    {"scope", RECORD_TEXT, offsetof(struct shown_token, scope), .column = 2},
+    {"tenant", RECORD_CHARS, offsetof(struct shown_token, t.tenant), .column = 3},
+    {"created", RECORD_TIME, offsetof(struct shown_token, t.created_ns), .column = 4},
+    {"note", RECORD_CHARS, offsetof(struct shown_token, t.note), .column = 5},
+    {0},
+};
 
 static int token_list(const void *options, int argc, char **argv, struct err *e)
 {
     _cleanup_(auth_freep) struct auth *a = NULL;
     _cleanup_(mem_freep) struct auth_token *tokens = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
+    _cleanup_(mem_freep) struct shown_token *shown = NULL;
     const struct token_options *o = options;
-    bool first = true;
+    struct record_list list;
     size_t n;
     int r = open_tokens(o, &a, e);
 
@@ -118,18 +139,19 @@ static int token_list(const void *options, int argc, char **argv, struct err *e)
     r = auth_list(a, &tokens, &n);
     if (r < 0)
         return err_set(e, r, "cannot list tokens: %m");
+    shown = mem_zalloc_array(n + 1, sizeof *shown);
+    if (!shown)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        shown[i] = (struct shown_token){tokens[i], auth_scope_name(tokens[i].scope)};
+    list = (struct record_list){shown, (uint32_t) n};
     if (o->json)
-        buf_putc(&out, '[');
+        record_put_list(&out, token_fields, sizeof *shown, &list);
     else
-        buf_printf(&out, "%-10s %-6s %-16s %-20s  %s\n", "ID", "SCOPE", "TENANT", "CREATED", "NOTE");
-    for (size_t i = 0; i < n; i++) {
-        if (o->json)
-            print_json(&out, &tokens[i], &first);
-        else
-            print_row(&out, &tokens[i]);
-    }
-    if (o->json)
-        buf_puts(&out, "]\n");
+        r = record_text(&out, 0, token_fields, sizeof *shown, &list, NULL);
+    if (r < 0)
+        return r;
+    buf_puts(&out, o->json ? "\n" : "");
     return fd_write_file("-", out.p, out.n, e);
 }
 
@@ -150,7 +172,6 @@ static int token_run(int argc, char **argv)
         {0},
     };
     struct token_options o = {0};
-    enum auth_scope scope;
     struct err e = {0};
     int n, r = args_parse(token_args, &o, argc - 1, argv + 1, &n, &e);
 
@@ -160,8 +181,6 @@ static int token_run(int argc, char **argv)
         token_help();
         return EXIT_DONE;
     }
-    if (o.scope && auth_scope_parse(str_from(o.scope), &scope) < 0)
-        return command_misused("token", "--scope: '%s' is not read, write or admin", o.scope);
     return command_verb("token", verbs, &o, n, argv + 1);
 }
 

@@ -35,15 +35,16 @@ static int run(int argc, char **argv)
     int n = 0, r = args_parse(top_args, &a, argc - 1, argv + 1, &n, &e);
 
     if (r == 0 && a.help) {
-        printf(
-            "usage: wick top [options]\n\nShows the functions that use the CPU now, over all processes. On a terminal, h lists the keys.\n\n");
+        args_text("usage: wick top [options]\n\n"
+                  "Shows the functions that use the CPU now, over all processes. On a terminal, h lists the keys.\n\n",
+                  stdout);
         args_help(top_args, stdout);
         return EXIT_DONE;
     }
     if (r == 0 && n)
         r = err_set(&e, -EINVAL, "unexpected argument '%s'; see wick top --help", argv[1]);
-    if (r == 0 && a.o.interval < NS_PER_S / 10)
-        r = err_set(&e, -EINVAL, "--interval must be at least 100ms");
+    if (r == 0)
+        r = top_check(&a.o, &e);
     if (r < 0) {
         fprintf(stderr, "wick top: %s\n", err_message(&e, r));
         return EXIT_USAGE;

@@ -155,7 +155,7 @@ static int uninstall_run(int argc, char **argv)
     int n, r = args_parse(uninstall_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (o.help) {
-        fputs(
+        args_text(
             "usage: wick uninstall [--purge] [--dry-run]\n\nStops wick's services and removes what was installed; prints each "
             "file.\n\n",
             stdout);

@@ -2,6 +2,9 @@
 /* Exit statuses, error messages and subcommands shared by all commands (command.h). */
 #include "cli/command.h"
 
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,8 +14,20 @@
 #include "base/printable.h"
 #include "base/str.h"
 
+/* Nobody reads standard output any more, as after `| head`: no error. */
+static bool is_reader_gone(void)
+{
+    struct pollfd p = {.fd = STDOUT_FILENO};
+
+    return poll(&p, 1, 0) == 1 && p.revents & POLLERR;
+}
+
 int command_end(const char *name, int r, const struct err *e)
 {
+    if (r == -EPIPE && is_reader_gone()) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     if (r < 0)
         fprintf(stderr, "wick %s: %s\n", name, err_message(e, r));
     return r ? EXIT_FAILED : EXIT_DONE;

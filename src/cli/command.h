@@ -24,7 +24,8 @@ struct command {
 #include "cli/commands.h"
 #undef COMMAND
 
-/* The exit status for r. If r is negative, "wick NAME: MESSAGE" with the message of e is printed on stderr. */
+/* The exit status for r. If r is negative, "wick NAME: MESSAGE" with the message of e is printed on stderr; only if
+ * the reader of standard output is gone, the process ends by SIGPIPE instead, as other commands do. */
 int command_end(const char *name, int r, const struct err *e);
 /* Writes text with names from untrusted sources to standard output, with their control characters as \xNN. */
 int command_print(const struct buf *text);

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/record.h"
 #include "net/fetch.h"
 #include "net/tls.h"
 #include "query/answer.h"
 #include "span/span_index.h"
 
-enum { ANSWER_MAX = 1 << 30 };
+enum { ANSWER_MAX = 64 << 20 }; /* far above what any question of a person returns */
 
 /* --- a store's directory --- */
 
@@ -47,19 +48,27 @@ static int ask_store(const struct ask_target *t, const struct question *what, as
 
 /* --- a server --- */
 
-/* The message in {"error":{"message":…}}, or the response as received. */
+static const struct record_field error_fields[] = {{"message", RECORD_STR, 0}, {0}};
+static const struct record_field refusal_fields[] = {{"error", RECORD_ONE, 0, .fields = error_fields}, {0}};
+
+/* The message in {"error":{"message":…}}, or the response as received. -EINVAL: the question was wrong. */
 static int server_error(const struct fetch_result *res, const char *server, struct err *e)
 {
     struct str text = buf_str(&res->body);
-    ptrdiff_t at = str_find(text, STR("\"message\":\""));
+    int r = res->status == 400 ? -EINVAL : -EPROTO;
+    struct str message = {0};
+    struct arena arena;
 
-    if (at >= 0) {
-        text = str_slice(text, (size_t) at + sizeof "\"message\":\"" - 1, text.n);
-        at = str_find(text, STR("\"}"));
-        text = str_slice(text, 0, at >= 0 ? (size_t) at : text.n);
-    }
+    arena_init(&arena, 0);
+    if (record_read(text, refusal_fields, RECORD_ANSWER, &arena, &message, NULL) == 0 && message.n)
+        text = message;
     text = str_slice(str_trim(text), 0, 500);
-    return err_set(e, -EPROTO, "%s answers %d: %.*s", server, res->status, STR_FMT(text));
+    if (r == -EINVAL)
+        err_set(e, r, "%.*s", STR_FMT(text));
+    else
+        err_set(e, r, "%s answers %d: %.*s", server, res->status, STR_FMT(text));
+    arena_done(&arena);
+    return r;
 }
 
 static const char *server_of(const struct ask_target *t)
@@ -91,7 +100,7 @@ int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf
                               .headers = headers,
                               .n_headers = 1,
                               .body = q->body,
-                              .timeout_ns = 60 * NS_PER_S,
+                              .timeout_ns = q->timeout_ns ? q->timeout_ns : 60 * NS_PER_S,
                               .max_answer = ANSWER_MAX,
                               .tls = &tls_openssl};
     int r;

@@ -27,6 +27,7 @@ struct ask_request {
     const char *encoding; /* content-encoding of body, or NULL */
     struct str body;
     int expect; /* a status besides 200 that is not an error, such as 409; 0: none */
+    int64_t timeout_ns; /* 0: a minute */
 };
 /* Sends any request to the server; the response body goes to out, its status to *ret_status (may be NULL). */
 int ask_send(const struct ask_target *t, const struct ask_request *q, struct buf *out, int *ret_status, struct err *e);

@@ -4,11 +4,10 @@
 
 #include <string.h>
 
-#include "base/json.h"
 #include "base/mem.h"
 #include "model/labels.h"
 #include "model/semconv.h"
-#include "query/answer.h"
+#include "query/answer_fields.h"
 
 enum { LISTED = 5, NAMES_MAX = 1 << 20 };
 
@@ -21,6 +20,7 @@ struct asking {
     const struct ask_target *target;
     ask_param_fn param; /* of the original question */
     void *ctx;
+    const char *type;  /* that a selector without one means */
     const char *from;  /* replaces it; NULL: as asked */
     bool same_query;   /* passes on the selector, too */
     const char *limit; /* NULL: none */
@@ -42,15 +42,15 @@ static struct str param_of(void *ctx, const char *name)
     return (struct str){"", 0};
 }
 
-static bool has_answer(struct asking *a, const char *question, struct json *json)
+/* Asks a question and reads what it answers. */
+static bool has_answer(struct asking *a, const char *question, void *ret)
 {
+    const struct question *q = question_find(str_from(question));
     struct err e = {0};
 
     buf_reset(&a->answer);
-    if (ask_question(a->target, question_find(str_from(question)), param_of, a, &a->answer, &e) < 0)
-        return false;
-    json_init(json, buf_str(&a->answer), &a->arena);
-    return true;
+    return ask_question(a->target, q, param_of, a, &a->answer, &e) == 0 &&
+           record_read_value(buf_str(&a->answer), q->answer, RECORD_ANSWER, &a->arena, ret, &e) == 0;
 }
 
 static void add(struct nearest_names *to, struct asking *a, struct str name)
@@ -65,65 +65,37 @@ static void add(struct nearest_names *to, struct asking *a, struct str name)
 /* Services and their types in the range. */
 static void list_services(struct asking *a, struct nearest_names *services, struct nearest_names *types)
 {
-    struct json j;
-    struct str key;
+    struct record_list l = {0};
+    const struct query_service *v;
 
-    if (!has_answer(a, "services", &j))
+    if (!has_answer(a, "services", &l))
         return;
-    json_begin_array(&j);
-    while (json_next_item(&j)) {
-        json_begin_object(&j);
-        while (json_next_key(&j, &key)) {
-            if (str_is(key, "name")) {
-                add(services, a, json_str(&j));
-            } else if (str_is(key, "types")) {
-                json_begin_array(&j);
-                while (json_next_item(&j))
-                    add(types, a, json_str(&j));
-            } else {
-                json_skip(&j);
-            }
-        }
+    v = l.v;
+    for (uint32_t i = 0; i < l.n; i++) {
+        add(services, a, v[i].name);
+        for (uint32_t k = 0; k < v[i].n_types; k++)
+            add(types, a, v[i].types[k]);
     }
 }
 
 static void list_labels(struct asking *a, struct nearest_names *to)
 {
-    struct json j;
+    struct record_list l = {0};
 
-    if (!has_answer(a, "labels", &j))
-        return;
-    json_begin_array(&j);
-    while (json_next_item(&j))
-        add(to, a, json_str(&j));
+    if (has_answer(a, "labels", &l))
+        for (uint32_t i = 0; i < l.n; i++)
+            add(to, a, ((const struct str *) l.v)[i]);
 }
 
 static void list_functions(struct asking *a, struct nearest_names *to)
 {
-    struct json j;
-    struct str key;
+    struct query_table t = {0};
 
     a->same_query = true;
     a->limit = "2000";
-    if (!has_answer(a, "top", &j))
-        return;
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        if (!str_is(key, "rows")) {
-            json_skip(&j);
-            continue;
-        }
-        json_begin_array(&j);
-        while (json_next_item(&j)) {
-            json_begin_object(&j);
-            while (json_next_key(&j, &key)) {
-                if (str_is(key, "name"))
-                    add(to, a, json_str(&j));
-                else
-                    json_skip(&j);
-            }
-        }
-    }
+    if (has_answer(a, "top", &t))
+        for (uint32_t i = 0; i < t.n; i++)
+            add(to, a, t.rows[i].name);
 }
 
 static bool has(const struct nearest_names *n, struct str name)
@@ -188,24 +160,42 @@ static const struct matcher *service_matcher(const struct selector *s)
     return NULL;
 }
 
+/* The label that a matcher asks for and no profile has; empty if they have all. */
+static struct str unknown_label(const struct selector *s, const struct nearest_names *labels)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->v[i].op == MATCH_EQ && s->v[i].value.n && labels->n && !has(labels, label_canonical_name(s->v[i].name)))
+            return s->v[i].name;
+    return (struct str){"", 0};
+}
+
 static void explain(struct asking *a, const struct selector *s, struct buf *out)
 {
     struct nearest_names services = {0}, types = {0}, others = {0};
-    struct str function = a->param(a->ctx, "function"), label = a->param(a->ctx, "label");
-    struct str type = s->type.n ? s->type : STR("cpu");
+    struct str function = a->param(a->ctx, "function"), label = a->param(a->ctx, "label"), wrong;
+    struct str type = s->type.n ? s->type : str_from(a->type);
     const struct matcher *service = service_matcher(s);
 
     list_services(a, &services, &types);
+    list_labels(a, &others);
+    wrong = unknown_label(s, &others);
     if (!services.n) {
         put_other_range(a, out);
+    } else if (!has(&types, type) && has(&services, type)) {
+        buf_printf(out, "; did you mean '%s{service.name=\"%.*s\"}'?", a->type, STR_FMT(type));
     } else if (!has(&types, type)) {
         put_nearest(out, "type", type, &types);
+    } else if (str_is(wrong, "service")) {
+        buf_puts(out, "; no profile has a label 'service': did you mean service.name?");
+    } else if (wrong.n) {
+        buf_printf(out, "; no profile has a label '%.*s'", STR_FMT(wrong));
+        put_nearest(out, "label", wrong, &others);
     } else if (service && !has(&services, service->value)) {
         put_nearest(out, "service", service->value, &services);
     } else if (label.n) {
-        list_labels(a, &others);
         put_nearest(out, "label", label, &others);
     } else if (function.n) {
+        others.n = 0;
         list_functions(a, &others);
         put_nearest(out, "function", function, &others);
     }
@@ -226,26 +216,20 @@ static const char *missing_of(const struct question *what)
 }
 
 /* Whether it is only the baseline of a drift that has no data. */
-static bool is_only_baseline(struct asking *a, struct str answer)
+static bool is_only_baseline(struct asking *a, const struct question *what, struct str answer)
 {
-    struct str key, empty = {0};
-    struct json j;
+    struct drift_answer d = {0};
 
-    json_init(&j, answer, &a->arena);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        if (str_is(key, "empty"))
-            empty = json_str(&j);
-        else
-            json_skip(&j);
-    }
-    return str_is(empty, "baseline");
+    return strcmp(what->name, "drift") == 0 &&
+           record_read_value(answer, what->answer, RECORD_ANSWER, &a->arena, &d, NULL) == 0 &&
+           strcmp(d.empty, "baseline") == 0;
 }
 
 void query_nearest(const struct ask_target *t, const struct question *what, ask_param_fn param, void *ctx,
                    struct str answer, struct buf *out)
 {
-    struct asking a = {.target = t, .param = param, .ctx = ctx, .answer = BUF_INIT};
+    const char *type = what->type ? what->type : "cpu";
+    struct asking a = {.target = t, .param = param, .ctx = ctx, .type = type, .answer = BUF_INIT};
     struct str query = param(ctx, "query"), function = param(ctx, "function"), label = param(ctx, "label");
     struct selector s = {0};
     struct err e = {0};
@@ -255,10 +239,10 @@ void query_nearest(const struct ask_target *t, const struct question *what, ask_
     if (strcmp(what->name, "labels") == 0 && label.n)
         buf_printf(out, " with a label '%.*s'", STR_FMT(label));
     else
-        buf_printf(out, " for %.*s", STR_FMT(query.n ? query : STR("cpu")));
+        buf_printf(out, " for %.*s", STR_FMT(query.n ? query : str_from(type)));
     if (function.n)
         buf_printf(out, " with function '%.*s'", STR_FMT(function));
-    if (strcmp(what->name, "drift") == 0 && is_only_baseline(&a, answer))
+    if (is_only_baseline(&a, what, answer))
         buf_puts(
             out,
             " in the baseline, which is as much time before the range unless --baseline-from and --baseline-to say "

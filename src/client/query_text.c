@@ -5,18 +5,34 @@
 #include <errno.h>
 #include <math.h>
 
+#include "base/clock.h"
 #include "client/query_page.h"
 
-const char *page_value(struct page *p, double v)
+static const char *kept(struct page *p, const struct buf *b)
+{
+    const char *text = arena_cstr(&p->arena, buf_str(b));
+
+    return text ? text : "?";
+}
+
+static const char *amount(struct page *p, const struct type *t, double v)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    const char *text;
 
     if (v < 0)
         buf_putc(&b, '-');
-    type_format(&b, &p->type, fabs(v), false);
-    text = arena_printf(&p->arena, "%.*s", STR_FMT(buf_str(&b)));
-    return text ? text : "?";
+    type_format(&b, t, fabs(v), false);
+    return kept(p, &b);
+}
+
+const char *page_value(struct page *p, double v)
+{
+    return amount(p, &p->type, v);
+}
+
+const char *page_duration(struct page *p, int64_t ns)
+{
+    return amount(p, &(struct type){.unit = STR("nanoseconds")}, (double) ns);
 }
 
 const char *page_share(struct page *p, double v, double whole)
@@ -26,147 +42,173 @@ const char *page_share(struct page *p, double v, double whole)
     return text ? text : "?";
 }
 
-void page_pair(struct page *p, double v[2])
+const char *page_time(struct page *p, int64_t ns, int64_t unit_ns)
 {
-    int i = 0;
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
 
-    v[0] = v[1] = 0;
-    if (json_peek(&p->json) != JSON_ARRAY) {
-        v[0] = json_double(&p->json);
-        return;
-    }
-    p->n_columns = 2;
-    json_begin_array(&p->json);
-    while (json_next_item(&p->json)) {
-        double d = json_double(&p->json);
-
-        if (i < 2)
-            v[i++] = d;
-    }
+    clock_format(&b, ns / unit_ns * unit_ns);
+    return kept(p, &b);
 }
 
-static void put_notes(struct page *p)
-{
-    struct str key, damage = {0}, hidden = {0};
-    int64_t damaged = 0;
-    bool coarse = false, also = false;
-
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (str_is(key, "damaged"))
-            damaged = json_i64(&p->json);
-        else if (str_is(key, "damage"))
-            damage = json_str(&p->json);
-        else if (str_is(key, "coarse"))
-            coarse = json_bool(&p->json);
-        else if (str_is(key, "also"))
-            also = json_bool(&p->json);
-        else if (str_is(key, "hidden"))
-            hidden = json_str(&p->json);
-        else
-            json_skip(&p->json);
-    }
-    if (damaged)
-        buf_printf(p->out, "warning: %lld damaged pieces are missing from this answer (%.*s); run 'wick store check'\n",
-                   (long long) damaged, STR_FMT(damage));
-    if (coarse)
-        buf_puts(p->out, "note: detail of part of the range has expired; its edges are rounded to five minutes\n");
-    if (also)
-        buf_puts(p->out,
-                 "note: two sources sent CPU time of the same processes; it is counted once (the other: cpu_also)\n");
-    if (hidden.n)
-        buf_printf(p->out, "note: part of this is in %.*s, whose functions are not shown\n", STR_FMT(hidden));
-}
-
-/* The sampling rate, or the lowest and the highest where it changed. */
-static void read_rate(struct page *p)
-{
-    int columns = p->n_columns;
-
-    page_pair(p, p->rate);
-    p->n_columns = columns;
-}
-
-bool page_common(struct page *p, struct str key)
-{
-    if (str_is(key, "type"))
-        type_by_name(json_str(&p->json), &p->type);
-    else if (str_is(key, "unit"))
-        p->type.unit = json_str(&p->json);
-    else if (str_is(key, "total"))
-        page_pair(p, p->total);
-    else if (str_is(key, "coverage"))
-        page_pair(p, p->covered);
-    else if (str_is(key, "notes"))
-        put_notes(p);
-    else if (str_is(key, "rate"))
-        read_rate(p);
-    else if (str_is(key, "meanRate"))
-        p->mean_rate = json_double(&p->json);
-    else
-        return false;
-    return true;
-}
-
-void page_table(struct page *p, struct text_table *t)
+int page_table(struct page *p, struct text_table *t)
 {
     size_t rows = text_table_rows(t);
     int r = rows || t->err ? text_table_print(t, p->width, p->out) : 0;
 
     p->rows += rows;
-    if (r < 0)
-        p->json.err = r;
     text_table_done(t);
+    return r;
 }
 
-int query_text(struct str what, struct str json, int width, struct buf *out, size_t *ret_rows, struct err *e)
+int page_records(struct page *p, const struct record_field *list, const struct record_list *records)
+{
+    static const struct record_field names[] = {{"name", RECORD_STR, 0, .column = 1}, {0}};
+    bool strings = list->kind == RECORD_STRS;
+
+    p->rows += records->n;
+    return record_text(p->out, p->width, strings ? names : list->fields, strings ? sizeof(struct str) : list->size,
+                       records, &p->type);
+}
+
+/* --- notes --- */
+
+/* "Perl; Lua" */
+static void put_hidden(struct page *p, struct str names)
+{
+    const char *before = "";
+
+    buf_puts(p->notes, "note: part of this is in ");
+    for (; names.n; before = names.n && str_find(names, STR("; ")) >= 0 ? ", " : " and ") {
+        struct str name = str_trim(str_cut(&names, ';'));
+
+        buf_printf(p->notes, "%s%.*s", before, STR_FMT(name));
+    }
+    buf_puts(p->notes, ", whose functions are not shown\n");
+}
+
+static void put_notes(struct page *p)
+{
+    const struct store_notes *n = &p->tail.notes;
+    unsigned long long spooled = (n->spool.bytes + 1023) / 1024;
+
+    if (p->tail.has_spool)
+        buf_printf(
+            p->notes,
+            "note: profiles of the last %lld s (%llu KiB) are still in the server's spool and missing from this answer\n",
+            (long long) p->tail.spool_s, spooled);
+    if (n->damaged)
+        buf_printf(p->notes, "warning: %u damaged pieces are missing from this answer (%s); run 'wick store check'\n",
+                   n->damaged, n->damage);
+    if (n->coarse)
+        buf_puts(p->notes, "note: detail of part of the range has expired; its edges are rounded to five minutes\n");
+    if (n->also)
+        buf_puts(
+            p->notes,
+            "note: two sources sent this of the same processes; it is counted once (the other: the type with _also)\n");
+    if (n->naming)
+        buf_puts(p->notes, "note: names of some functions are still being looked up; ask again\n");
+    if (n->hidden[0])
+        put_hidden(p, str_from(n->hidden));
+}
+
+static void put_rate(struct page *p)
+{
+    const struct answer_tail *t = &p->tail;
+
+    if (p->rows && t->rate[1] > 0)
+        buf_printf(p->out, "sampled at %lld to %lld Hz, on average %.0f\n", (long long) t->rate[0],
+                   (long long) t->rate[1], t->mean_rate);
+    else if (p->rows && t->rate[0] > 0)
+        buf_printf(p->out, "sampled at %lld Hz\n", (long long) t->rate[0]);
+}
+
+/* --- all answers --- */
+
+/* The list in the answer that has columns. */
+static int print_list(struct page *p, const struct record_field *what, const void *answer)
+{
+    if (what->kind != RECORD_ONE)
+        return page_records(p, what, answer);
+    for (const struct record_field *f = what->fields; f->kind; f++) {
+        struct record_list l;
+
+        if (f->kind != RECORD_LIST)
+            continue;
+        l = record_list_at((const char *) answer + f->offset);
+        return page_records(p, f, &l);
+    }
+    return 0;
+}
+
+static int print_answer(struct page *p, const struct question *q, const void *answer)
 {
     static const struct {
         const char *name;
-        void (*print)(struct page *p);
+        int (*print)(struct page *p, const void *answer);
     } printers[] = {
-        {"flame", page_tree},
-        {"callers", page_callers},
-        {"top", page_top},
-        {"lines", page_top},
-        {"labels", page_labels},
-        {"services", page_services},
-        {"types", page_types},
-        {"profiles", page_profiles},
-        {"spans", page_spans},
-        {"series", page_series},
-        {"leaks", page_leaks},
-        {"symbols", page_symbols},
-        {"coverage", page_coverage},
-        {"deploys", page_deploys},
-        {"drift", page_drift},
-        {"verdict", page_verdict},
-        {"span", page_span},
-        {"trace", page_trace},
-        {"span_names", page_span_names},
-        {"span_heatmap", page_span_heatmap},
-        {"heatmap", page_heatmap},
-        {"chart", page_chart},
-        {"findings", page_findings},
-        {"trends", page_trends},
+        {"flame", page_tree},        {"callers", page_callers},   {"top", page_top},
+        {"lines", page_top},         {"types", page_types},       {"spans", page_spans},
+        {"series", page_series},     {"leaks", page_leaks},       {"symbols", page_symbols},
+        {"coverage", page_coverage}, {"drift", page_drift},       {"verdict", page_verdict},
+        {"verdicts", page_verdicts}, {"span", page_span},         {"trace", page_trace},
+        {"heatmap", page_heatmap},   {"chart", page_chart},       {"span_heatmap", page_span_heatmap},
+        {"explain", page_explain},   {"findings", page_findings}, {"trends", page_trends},
     };
-    struct page p = {.out = out, .width = width};
+
+    for (size_t i = 0; i < ARRAY_SIZE(printers); i++)
+        if (strcmp(q->name, printers[i].name) == 0)
+            return printers[i].print(p, answer);
+    return print_list(p, q->answer, answer);
+}
+
+/* What is common to all answers; lists have neither. */
+static int read_ends(struct page *p, const struct question *q, struct str json, struct err *e)
+{
     int r = 0;
 
+    p->head.n_columns = 1;
+    if (q->answer->kind != RECORD_ONE)
+        return 0;
+    if (answer_has_selected(q->answer))
+        r = record_read(json, answer_selected_fields, RECORD_ANSWER, &p->arena, &p->tail, e);
+    if (r == 0)
+        r = record_read(json, answer_tail_fields, RECORD_ANSWER, &p->arena, &p->tail, e);
+    if (r == 0)
+        r = record_read(json, answer_head_fields, RECORD_ANSWER, &p->arena, &p->head, e);
+    type_by_name(p->head.type, &p->type);
+    if (p->head.unit.n)
+        p->type.unit = p->head.unit;
+    return r;
+}
+
+static int print_page(struct page *p, const struct question *q, struct str json, struct err *e)
+{
+    void *answer = arena_zalloc_array(&p->arena, 1, MAX(q->answer->size, sizeof(struct record_list)));
+    int r = answer ? read_ends(p, q, json, e) : -ENOMEM;
+
+    if (r == 0)
+        r = record_read_value(json, q->answer, RECORD_ANSWER, &p->arena, answer, e);
+    if (r == 0)
+        r = print_answer(p, q, answer);
+    put_rate(p);
+    put_notes(p);
+    return r == -ENOMEM ? err_set(e, r, "out of memory") : r;
+}
+
+int query_text(const struct question *q, struct str json, int width, struct query_text *ret, struct err *e)
+{
+    struct page p = {.out = &ret->text, .notes = &ret->notes, .width = width};
+    int r;
+
     arena_init(&p.arena, 0);
-    json_init(&p.json, json, &p.arena);
-    for (size_t i = 0; i < ARRAY_SIZE(printers); i++)
-        if (str_is(what, printers[i].name))
-            printers[i].print(&p);
-    if (p.rows && p.rate[1] > 0)
-        buf_printf(out, "sampled at %.0f to %.0f Hz, on average %.0f\n", p.rate[0], p.rate[1], p.mean_rate);
-    else if (p.rows && p.rate[0] > 0)
-        buf_printf(out, "sampled at %.0f Hz\n", p.rate[0]);
-    if (p.json.err == -ENOMEM)
-        r = err_set(e, -ENOMEM, "out of memory");
-    else if (p.json.err)
-        r = json_error(&p.json, e);
-    *ret_rows = p.rows;
+    r = print_page(&p, q, json, e);
+    ret->rows = p.rows;
     arena_done(&p.arena);
     return r;
+}
+
+void query_text_done(struct query_text *t)
+{
+    buf_done(&t->text);
+    buf_done(&t->notes);
 }

@@ -9,8 +9,16 @@
 #include "base/err.h"
 #include "base/str.h"
 
-/* what: the name of the query. width: columns of the terminal, 0 = do not cut lines. *ret_rows is the number of rows of data;
- * 0 means that nothing matches the query. */
-int query_text(struct str what, struct str json, int width, struct buf *out, size_t *ret_rows, struct err *e);
+struct query_text {
+    struct buf text;
+    struct buf notes; /* what the reader has to know of the answer, a line each; for standard error */
+    size_t rows;      /* of data; 0: nothing matches the query */
+};
+
+struct question;
+
+/* width: columns of the terminal, 0 = do not cut lines. Appends to *ret. */
+int query_text(const struct question *what, struct str json, int width, struct query_text *ret, struct err *e);
+void query_text_done(struct query_text *t);
 
 #endif

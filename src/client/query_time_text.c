@@ -8,28 +8,7 @@
 
 enum { LINE = 50 }; /* characters of a line over time */
 
-/* A member of an answer's object that is a number, and where it goes. */
-struct number_member {
-    const char *key;
-    int64_t *v;
-};
-
-static bool read_number(struct page *p, struct str key, const struct number_member *members, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_is(key, members[i].key)) {
-            *members[i].v = json_i64(&p->json);
-            return true;
-        }
-    return false;
-}
-
 /* --- heat map --- */
-
-struct heat_page {
-    int64_t from, step, columns, rows, max, scale;
-    int64_t timed;
-};
 
 /* From blank to dense; a value above 0 is never blank. */
 static char shade(int64_t v, int64_t max)
@@ -40,22 +19,22 @@ static char shade(int64_t v, int64_t max)
     return v <= 0 ? ' ' : shades[max > 0 ? MIN(v * n / max, n - 1) : 0];
 }
 
-static void put_column(struct page *p, struct text_table *t, const struct heat_page *h, int64_t column)
+static void put_column(struct page *p, struct text_table *t, const struct answer_heatmap *h, uint32_t column)
 {
-    int64_t sums[LINE] = {0}, sum = 0, per_cell = (h->rows + LINE - 1) / LINE;
+    const int64_t *v = h->values + (size_t) column * h->rows;
+    uint32_t per_cell = (h->rows + LINE - 1) / LINE;
+    int64_t sum = 0, cells[LINE] = {0};
     char line[LINE + 1] = "";
     size_t n = 0;
 
-    for (int64_t i = 0; i < h->rows && json_next_item(&p->json); i++) {
-        int64_t v = json_i64(&p->json);
-
-        sums[MIN(i / per_cell, LINE - 1)] += v;
-        sum += v;
+    for (uint32_t i = 0; i < h->rows; i++) {
+        sum += v[i];
+        cells[i / per_cell] += v[i];
     }
     if (!sum)
         return;
     for (size_t i = 0; i < LINE; i++) {
-        line[i] = shade(sums[i], h->max / MAX(h->scale, 1) * per_cell);
+        line[i] = shade(cells[i], h->max / MAX(h->scale, 1) * per_cell);
         n = line[i] == ' ' ? n : i + 1;
     }
     line[n] = 0;
@@ -64,55 +43,34 @@ static void put_column(struct page *p, struct text_table *t, const struct heat_p
     text_table_put(t, "%s", line);
 }
 
-void page_heatmap(struct page *p)
+/* The values are one array, column after column. */
+int page_heatmap(struct page *p, const void *answer)
 {
-    struct heat_page h = {.rows = 1, .scale = 1};
-    const struct number_member numbers[] = {{"from", &h.from},  {"step", &h.step}, {"columns", &h.columns},
-                                            {"rows", &h.rows},  {"max", &h.max},   {"scale", &h.scale},
-                                            {"timed", &h.timed}};
+    const struct answer_heatmap *h = answer;
     struct text_table t;
-    struct str key;
 
     TABLE(&t, {"TIME", false}, {"SHARE", true}, {"WITHIN THE STEP", false});
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (read_number(p, key, numbers, ARRAY_SIZE(numbers)))
-            continue;
-        if (str_is(key, "values")) {
-            json_begin_array(&p->json);
-            for (int64_t i = 0; i < h.columns && h.rows > 0; i++)
-                put_column(p, &t, &h, i);
-            while (json_next_item(&p->json))
-                json_skip(&p->json);
-        } else if (!page_common(p, key)) {
-            json_skip(&p->json);
-        }
-    }
-    page_table(p, &t);
+    for (uint32_t i = 0; h->rows && i < h->n / h->rows; i++)
+        put_column(p, &t, h, i);
+    return page_table(p, &t);
 }
 
 /* --- chart --- */
 
-struct chart_page {
-    struct str name, service;
-    int64_t id, pid, running, waiting, samples;
-    char line[LINE + 1];
-};
-
 /* Cells: column, number of columns, node, kind (0: running, 1: waiting), and so on. */
-static void read_cells(struct page *p, int64_t columns, char line[LINE + 1])
+static void draw_cells(const struct answer_thread *thread, int64_t columns, char line[LINE + 1])
 {
-    int64_t v[4] = {0};
-    size_t n = 0, last = 0;
+    size_t last = 0;
 
     memset(line, ' ', LINE);
-    json_begin_array(&p->json);
-    while (json_next_item(&p->json)) {
-        v[n++ % 4] = json_i64(&p->json);
-        if (n % 4 || columns <= 0 || v[0] < 0 || v[0] >= columns || v[1] <= 0)
+    for (uint32_t i = 0; i + 4 <= thread->n; i += 4) {
+        const int64_t *v = thread->cells + i;
+        int64_t end;
+
+        if (columns <= 0 || v[0] < 0 || v[0] >= columns || v[1] <= 0)
             continue;
-        for (int64_t at = v[0] * LINE / columns; at <= MIN(v[0] + MIN(v[1], columns) - 1, columns - 1) * LINE / columns;
-             at++) {
+        end = MIN(v[0] + MIN(v[1], columns) - 1, columns - 1) * LINE / columns;
+        for (int64_t at = v[0] * LINE / columns; at <= end; at++) {
             if (line[at] != '#')
                 line[at] = v[3] ? '.' : '#';
             last = MAX(last, (size_t) at + 1);
@@ -121,56 +79,26 @@ static void read_cells(struct page *p, int64_t columns, char line[LINE + 1])
     line[last] = 0;
 }
 
-static void put_chart_thread(struct page *p, struct text_table *t, int64_t columns)
-{
-    struct chart_page x = {0};
-    const struct number_member numbers[] = {
-        {"id", &x.id}, {"pid", &x.pid}, {"running", &x.running}, {"waiting", &x.waiting}, {"samples", &x.samples}};
-    struct str key;
-
-    type_by_name(STR("cpu"), &p->type); /* of the values: both are times */
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (read_number(p, key, numbers, ARRAY_SIZE(numbers)))
-            continue;
-        if (str_is(key, "name"))
-            x.name = json_str(&p->json);
-        else if (str_is(key, "service"))
-            x.service = json_str(&p->json);
-        else if (str_is(key, "cells"))
-            read_cells(p, columns, x.line);
-        else
-            json_skip(&p->json);
-    }
-    text_table_put(t, "%" PRId64, x.id);
-    text_table_put(t, "%" PRId64, x.samples);
-    text_table_put(t, "%s", page_value(p, (double) x.running));
-    text_table_put(t, "%s", page_value(p, (double) x.waiting));
-    text_table_put(t, "%.*s", STR_FMT(x.service));
-    text_table_put(t, "%.*s", STR_FMT(x.name));
-    text_table_put(t, "%s", x.line);
-}
-
 /* A row for each thread; its line over the range has # where it ran and . where it waited. */
-void page_chart(struct page *p)
+int page_chart(struct page *p, const void *answer)
 {
+    const struct answer_chart *x = answer;
     struct text_table t;
-    struct str key;
-    int64_t columns = 0;
 
     TABLE(&t, {"THREAD", true}, {"SAMPLES", true}, {"RUNNING", true}, {"WAITING", true}, {"SERVICE", false},
           {"NAME", false}, {"OVER THE RANGE", false});
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (str_is(key, "columns")) {
-            columns = json_i64(&p->json);
-        } else if (str_is(key, "threads")) {
-            json_begin_array(&p->json);
-            while (json_next_item(&p->json))
-                put_chart_thread(p, &t, columns);
-        } else if (!page_common(p, key)) {
-            json_skip(&p->json);
-        }
+    for (uint32_t i = 0; i < x->n_threads; i++) {
+        const struct answer_thread *v = &x->threads[i];
+        char line[LINE + 1];
+
+        draw_cells(v, x->columns, line);
+        text_table_put(&t, "%" PRId64, v->id);
+        text_table_put(&t, "%" PRIu64, v->samples);
+        text_table_put(&t, "%s", page_duration(p, v->running));
+        text_table_put(&t, "%s", page_duration(p, v->waiting));
+        text_table_put(&t, "%.*s", STR_FMT(v->service));
+        text_table_put(&t, "%.*s", STR_FMT(v->name));
+        text_table_put(&t, "%s", line);
     }
-    page_table(p, &t);
+    return page_table(p, &t);
 }

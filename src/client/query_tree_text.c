@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/unnamed.h"
 #include "client/query_page.h"
 
 enum { TREE_LINES_MAX = 200 };
@@ -18,67 +19,36 @@ struct text_node {
 struct forest {
     struct str *names;
     struct text_node *nodes;
-    size_t n_names, n_nodes, cap_names, cap_nodes;
+    size_t n_names, n_nodes;
 };
 
-static void read_frames(struct page *p, struct forest *f)
+static struct str name_of(struct page *p, const struct answer_frame *f)
 {
-    json_begin_array(&p->json);
-    while (json_next_item(&p->json)) {
-        struct str key, name = {0}, mapping = {0}, address = {0};
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    uint64_t at = 0;
 
-        json_begin_object(&p->json);
-        while (json_next_key(&p->json, &key)) {
-            if (str_is(key, "function"))
-                name = json_str(&p->json);
-            else if (str_is(key, "mapping"))
-                mapping = json_str(&p->json);
-            else if (str_is(key, "address"))
-                address = json_str(&p->json);
-            else
-                json_skip(&p->json);
-        }
-        if (!name.n && (mapping.n || address.n))
-            name = str_from(arena_printf(&p->arena, "%.*s+%.*s", STR_FMT(mapping), STR_FMT(address)));
-        if (array_push(f->names, f->n_names, f->cap_names, UINT32_MAX, name) < 0) {
-            p->json.err = -ENOMEM;
-            return;
-        }
-    }
+    if (f->function.n || (!f->mapping.n && !f->address.n))
+        return f->function;
+    str_to_u64(str_slice(f->address, MIN(2u, f->address.n), f->address.n), 16, &at);
+    unnamed_put_at(&b, f->mapping, at);
+    return buf_error(&b) ? (struct str){0} : arena_str(&p->arena, buf_str(&b));
 }
 
-static struct text_node read_node(struct page *p)
+static struct text_node node_of(const struct record_list *l, uint32_t columns)
 {
-    struct text_node n = {0};
-    double v[8] = {0};
-    int i = 0, values = 2 * MAX(p->n_columns, 1);
+    const int64_t *v = l->v;
+    struct text_node n = {.parent = -1, .frame = -1};
 
-    json_begin_array(&p->json);
-    while (json_next_item(&p->json)) {
-        double d = json_double(&p->json);
-
-        if (i < 8)
-            v[i++] = d;
+    if (l->n < 2 + 2 * columns)
+        return n;
+    n.parent = v[0];
+    n.frame = v[1];
+    for (uint32_t c = 0; c < columns; c++) {
+        n.self[c] = (double) v[2 + 2 * c];
+        n.total[c] = (double) v[3 + 2 * c];
     }
-    n.parent = (int64_t) v[0];
-    n.frame = (int64_t) v[1];
-    for (int c = 0; c < values / 2; c++) {
-        n.self[c] = v[2 + 2 * c];
-        n.total[c] = v[3 + 2 * c];
-    }
-    n.folded = i > 2 + values ? v[2 + values] : 0;
+    n.folded = l->n > 2 + 2 * columns ? (double) v[2 + 2 * columns] : 0;
     return n;
-}
-
-static void read_nodes(struct page *p, struct forest *f)
-{
-    json_begin_array(&p->json);
-    while (json_next_item(&p->json)) {
-        if (array_push(f->nodes, f->n_nodes, f->cap_nodes, UINT32_MAX, read_node(p)) < 0) {
-            p->json.err = -ENOMEM;
-            return;
-        }
-    }
 }
 
 /* Orders children by their number; answers with nodes that point out of range are refused. */
@@ -101,7 +71,7 @@ static void put_node(struct page *p, const struct forest *f, const struct text_n
 {
     const struct text_node *root = &f->nodes[0];
     _cleanup_(buf_done) struct buf line = BUF_INIT;
-    int last = p->n_columns == 2;
+    int last = p->head.n_columns == 2;
 
     if (last)
         buf_printf(&line, "%10s", page_value(p, n->total[0]));
@@ -134,8 +104,8 @@ static int print_tree(struct page *p, struct forest *f)
     if (!stack)
         return -ENOMEM;
     if (f->n_nodes > 1)
-        buf_printf(p->out, "%s%10s %7s  %s\n", p->n_columns == 2 ? "      BASE" : "",
-                   p->n_columns == 2 ? "NEW" : "TOTAL", "TOTAL%", "FUNCTION");
+        buf_printf(p->out, "%s%10s %7s  %s\n", p->head.n_columns == 2 ? "      BASE" : "",
+                   p->head.n_columns == 2 ? "NEW" : "TOTAL", "TOTAL%", "FUNCTION");
     stack[n++] = 0;
     while (n && lines < TREE_LINES_MAX) {
         uint32_t i = stack[--n], k = 0;
@@ -161,49 +131,43 @@ static int print_tree(struct page *p, struct forest *f)
     return 0;
 }
 
-void page_tree(struct page *p)
+int page_tree(struct page *p, const void *answer)
 {
-    struct forest f = {0};
-    struct str key;
-    int r = 0;
+    const struct answer_tree *x = answer;
+    struct forest f = {.n_names = x->n_frames, .n_nodes = x->n_nodes};
+    int r;
 
-    p->n_columns = 1;
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (str_is(key, "columns"))
-            p->n_columns = (int) json_i64(&p->json);
-        else if (str_is(key, "frames"))
-            read_frames(p, &f);
-        else if (str_is(key, "nodes"))
-            read_nodes(p, &f);
-        else if (!page_common(p, key))
-            json_skip(&p->json);
-    }
-    if (!p->json.err && f.n_nodes)
-        r = link_nodes(&f);
-    if (r == 0 && !p->json.err && f.n_nodes)
-        r = print_tree(p, &f);
-    mem_free(f.names);
-    mem_free(f.nodes);
-    if (r < 0)
-        p->json.err = r;
+    p->head.n_columns = MIN(MAX(x->n_columns, 1u), 2u);
+    f.names = arena_zalloc_array(&p->arena, f.n_names + 1, sizeof *f.names);
+    f.nodes = arena_zalloc_array(&p->arena, f.n_nodes + 1, sizeof *f.nodes);
+    if (!f.names || !f.nodes)
+        return -ENOMEM;
+    for (size_t i = 0; i < f.n_names; i++)
+        f.names[i] = name_of(p, &x->frames[i]);
+    for (size_t i = 0; i < f.n_nodes; i++)
+        f.nodes[i] = node_of(&x->nodes[i], p->head.n_columns);
+    r = link_nodes(&f);
+    return r < 0 || !f.n_nodes ? r : print_tree(p, &f);
 }
 
-void page_callers(struct page *p)
+static int put_side(struct page *p, const char *title, const struct answer_tree *t)
 {
-    struct str key;
-    size_t start, rows;
+    size_t start = p->out->n, rows = p->rows;
+    int r;
 
-    json_begin_object(&p->json);
-    while (json_next_key(&p->json, &key)) {
-        if (page_common(p, key))
-            continue;
-        start = p->out->n;
-        rows = p->rows;
-        buf_printf(p->out, "%s\n",
-                   str_is(key, "callers") ? "CALLERS of the function in the first line" : "CALLEES of it");
-        page_tree(p);
-        if (p->rows == rows && !buf_error(p->out))
-            p->out->n = start;
-    }
+    type_by_name(t->type, &p->type);
+    p->type.unit = t->unit;
+    buf_printf(p->out, "%s\n", title);
+    r = page_tree(p, t);
+    if (p->rows == rows && !buf_error(p->out))
+        p->out->n = start;
+    return r;
+}
+
+int page_callers(struct page *p, const void *answer)
+{
+    const struct answer_callers *x = answer;
+    int r = put_side(p, "CALLERS of the function in the first line", &x->callers);
+
+    return r < 0 ? r : put_side(p, "CALLEES of it", &x->callees);
 }

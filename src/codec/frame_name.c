@@ -2,17 +2,8 @@
 /* Names and kinds of frames for the text formats (frame_name.h). */
 #include "codec/frame_name.h"
 
-#include <inttypes.h>
-
+#include "base/unnamed.h"
 #include "model/semconv.h"
-
-static struct str file_part(struct str path)
-{
-    for (uint32_t i = path.n; i > 0; i--)
-        if (path.p[i - 1] == '/')
-            return str_slice(path, i, path.n);
-    return path;
-}
 
 void frame_name(const struct batch *b, uint32_t location, uint32_t line, struct buf *out)
 {
@@ -27,12 +18,8 @@ void frame_name(const struct batch *b, uint32_t location, uint32_t line, struct 
     }
     if (name.n)
         buf_put_str(out, name);
-    else if (l->address)
-        buf_printf(out, "0x%" PRIx64, l->address);
-    else if (d->strings[d->mappings[l->mapping].filename].n)
-        buf_printf(out, "[%.*s]", STR_FMT(file_part(d->strings[d->mappings[l->mapping].filename])));
     else
-        buf_puts(out, "[unknown]");
+        unnamed_put(out, d->strings[d->mappings[l->mapping].filename], l->address);
 }
 
 struct str frame_type(const struct batch *b, uint32_t location)

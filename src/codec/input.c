@@ -167,6 +167,7 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
 {
     struct folded_options folded = {.memory = text_memory(l)};
     struct jfr_options jfr = {.memory = text_memory(l)};
+    struct perf_data_options perf = {text_memory(l), l->unwinder};
     struct str data = buf_str(in);
     int r;
 
@@ -181,7 +182,7 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
         r = pstats_decode(data, text_memory(l), ret, e);
         break;
     case INPUT_PERF_DATA:
-        r = perf_data_decode(data, text_memory(l), ret, e);
+        r = perf_data_decode(data, &perf, ret, e);
         break;
     case INPUT_PERF_SCRIPT:
         r = perf_script_decode(data, text_memory(l), ret, e);

@@ -25,6 +25,7 @@
 #include "base/str.h"
 
 struct batch;
+struct perf_unwinder;
 
 enum input_format {
     INPUT_AUTO,
@@ -50,6 +51,7 @@ struct input_limits {
     size_t inflated; /* bytes after decompression; 0 = 64 MiB, suitable for untrusted input */
     size_t
         memory; /* bytes of the batch; 0 = in proportion to the input: see otlp.h and pprof.h; text: 8 times inflated */
+    struct perf_unwinder *unwinder; /* for perf.data with copied stacks; NULL: they are refused (perf_data.h) */
 };
 
 /* For files that the user named: as large as indices allow. */

@@ -15,16 +15,18 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/utsname.h>
 
 #include "base/bytes.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "codec/perf_sample.h"
 #include "codec/sample_sum.h"
 #include "model/builder.h"
 #include "model/semconv.h"
 
 enum { EVENTS_MAX = 64, FRAMES_MAX = 4096, PARENTS_MAX = 16, STEPS_PER_BYTE = 64, BUILD_ID_BYTES = 20 };
-enum { FEATURE_BUILD_ID = 2, FEATURE_EVENT_DESC = 12, FEATURE_BITS = 256 };
+enum { FEATURE_BUILD_ID = 2, FEATURE_ARCH = 6, FEATURE_EVENT_DESC = 12, FEATURE_BITS = 256 };
 enum {
     RECORD_MMAP = 1,
     RECORD_COMM = 3,
@@ -35,31 +37,11 @@ enum {
     RECORD_COMPRESSED = 81,
     RECORD_COMPRESSED2 = 83
 };
-enum {
-    SAMPLE_IP = 1,
-    SAMPLE_TID = 2,
-    SAMPLE_TIME = 4,
-    SAMPLE_ADDR = 8,
-    SAMPLE_READ = 16,
-    SAMPLE_CALLCHAIN = 32,
-    SAMPLE_ID = 64,
-    SAMPLE_CPU = 128,
-    SAMPLE_PERIOD = 256,
-    SAMPLE_STREAM = 512,
-    SAMPLE_IDENTIFIER = 1 << 16
-};
-enum { MISC_MMAP_BUILD_ID = 1 << 14, MISC_CPUMODE = 7, CPUMODE_KERNEL = 1, ATTR_SAMPLE_ID_ALL = 18 };
+enum { PROT_EXECUTE = 4, MISC_MMAP_BUILD_ID = 1 << 14, MISC_CPUMODE = 7, CPUMODE_KERNEL = 1, ATTR_SAMPLE_ID_ALL = 18 };
 
 #define CONTEXT_KERNEL ((uint64_t) -128)
 #define CONTEXT_USER ((uint64_t) -512)
 #define CONTEXT_FIRST ((uint64_t) -4095)
-
-struct perf_attr {
-    uint64_t sample_type, read_format, period;
-    bool id_all, freq;
-    size_t ids_at, n_ids;
-    char name[64];
-};
 
 struct perf_mmap {
     int64_t pid; /* -1 = the kernel's */
@@ -79,13 +61,16 @@ struct perf_data {
     size_t memory, begin, end;
     uint64_t steps;
     struct builder *b;
+    struct perf_unwinder *unwinder; /* NULL: copied stacks are refused */
     struct sample_sum sum;
     struct perf_attr attrs[EVENTS_MAX];
     uint32_t n_attrs;
     struct perf_mmap *maps;
     struct perf_name *comms, *forks;
     size_t n_maps, cap_maps, n_comms, cap_comms, n_forks, cap_forks;
-    uint32_t types[2]; /* profile.frame.type: native, kernel */
+    uint32_t types[2];  /* profile.frame.type: native, kernel */
+    uint32_t truncated; /* a location that says that the rest of the stack is not known; 0 = none yet */
+    uint64_t addresses[PERF_STACK_FRAMES];
     uint32_t stack[FRAMES_MAX];
 };
 
@@ -93,14 +78,6 @@ struct perf_record {
     uint32_t type;
     uint16_t misc;
     struct cursor c; /* after the header */
-};
-
-struct perf_sample {
-    uint64_t ip, time, id, period;
-    uint32_t pid, tid, cpu;
-    bool has_cpu;
-    uint64_t n_chain;
-    const unsigned char *chain;
 };
 
 static struct cursor section(const struct perf_data *p, uint64_t at, uint64_t size)
@@ -159,21 +136,6 @@ static uint64_t record_time(const struct perf_data *p, const struct cursor *c)
 
 /* --- the header --- */
 
-static void event_name_default(struct perf_attr *a, uint32_t type, uint64_t config)
-{
-    static const char *const hardware[] = {"cycles",   "instructions",  "cache-references", "cache-misses",
-                                           "branches", "branch-misses", "bus-cycles"};
-    static const char *const software[] = {"cpu-clock", "task-clock", "page-faults", "context-switches",
-                                           "cpu-migrations"};
-    const char *name = "event";
-
-    if (type == 0 && config < ARRAY_SIZE(hardware))
-        name = hardware[config];
-    else if (type == 1 && config < ARRAY_SIZE(software))
-        name = software[config];
-    snprintf(a->name, sizeof a->name, "%s", name);
-}
-
 static int read_attrs(struct perf_data *p, struct cursor c, uint64_t attr_size, struct err *e)
 {
     if (attr_size < 64 + 16 || attr_size > 4096 || c.bad)
@@ -188,9 +150,11 @@ static int read_attrs(struct perf_data *p, struct cursor c, uint64_t attr_size, 
         *a = (struct perf_attr){.sample_type = load_u64(h + 24),
                                 .read_format = load_u64(h + 32),
                                 .period = load_u64(h + 16),
+                                .branch_type = attr_size >= 96 ? load_u64(h + 72) : 0,
+                                .regs = attr_size >= 104 ? load_u64(h + 80) : 0,
                                 .id_all = flags >> ATTR_SAMPLE_ID_ALL & 1,
                                 .freq = flags >> 10 & 1};
-        event_name_default(a, load_u32(h), load_u64(h + 8));
+        perf_attr_default_name(a, load_u32(h), load_u64(h + 8));
         if (!section(p, at, size).bad) {
             a->ids_at = (size_t) at;
             a->n_ids = (size_t) size / 8;
@@ -224,12 +188,21 @@ static void read_event_names(struct perf_data *p, struct cursor c)
     }
 }
 
+/* The size of a build id that is filled up with zeros: SHA-1, MD5 or 8 bytes. A byte of an id may be zero, too. */
+static size_t build_id_size(const unsigned char *id)
+{
+    static const unsigned char zeros[BUILD_ID_BYTES];
+    size_t n = BUILD_ID_BYTES;
+
+    for (size_t less = 16; less >= 8 && memcmp(id + less, zeros, BUILD_ID_BYTES - less) == 0; less -= 8)
+        n = less;
+    return n;
+}
+
 static uint32_t build_id_attr(struct perf_data *p, const unsigned char *id, size_t n)
 {
     char hex[2 * BUILD_ID_BYTES];
 
-    while (n > 0 && !id[n - 1] && n > 8) /* shorter ones are filled up with zeros */
-        n--;
     hex_write(hex, id, n);
     return builder_attr_str(p->b, STR(SEMCONV_BUILD_ID_GNU), (struct str){hex, (uint32_t) (2 * n)});
 }
@@ -247,7 +220,7 @@ static uint32_t find_build_id(struct perf_data *p, struct cursor table, struct s
             return 0;
         p->steps -= MIN(p->steps, (uint64_t) 8);
         name = cursor_of(h + 36, size - 36u);
-        n = misc >> 15 && h[32] <= BUILD_ID_BYTES ? h[32] : BUILD_ID_BYTES;
+        n = misc >> 15 && h[32] <= BUILD_ID_BYTES ? h[32] : build_id_size(h + 12);
         if (str_eq(text_of(&name), file) && n)
             return build_id_attr(p, h + 12, n);
     }
@@ -262,6 +235,8 @@ static int add_map(struct perf_data *p, const struct perf_record *r, struct curs
     uint32_t pid = get_u32(&c), attr = 0;
     struct perf_mmap m = {.pid = pid == UINT32_MAX ? -1 : (int64_t) pid, .time = record_time(p, &r->c)};
     const unsigned char *raw = NULL;
+    bool is_code = false;
+    char id[PERF_ID_MAX];
     struct str file;
 
     get_u32(&c);
@@ -270,7 +245,7 @@ static int add_map(struct perf_data *p, const struct perf_record *r, struct curs
     m.pgoff = get_u64(&c);
     if (r->type == RECORD_MMAP2) {
         raw = get_raw(&c, 24);
-        get_u64(&c); /* prot, flags */
+        is_code = get_u64(&c) & PROT_EXECUTE; /* prot, flags */
     }
     file = text_of(&c);
     if (c.bad || m.len > UINT64_MAX - m.addr)
@@ -281,6 +256,8 @@ static int add_map(struct perf_data *p, const struct perf_record *r, struct curs
         file = STR("[kernel.kallsyms]");
     if (!attr)
         attr = find_build_id(p, ids, file);
+    if (!attr && is_code && !(r->misc & MISC_MMAP_BUILD_ID) && perf_identify(p->unwinder, file, raw, id))
+        attr = builder_attr_str(p->b, STR(SEMCONV_BUILD_ID_GNU), str_from(id));
     m.file = builder_string(p->b, file);
     m.build_id = attr;
     return array_push(p->maps, p->n_maps, p->cap_maps, limit_of(p, sizeof m), m);
@@ -440,7 +417,8 @@ static uint32_t mapping_of(struct perf_data *p, struct perf_mmap *m)
     return m->mapping;
 }
 
-static uint32_t locate(struct perf_data *p, const struct perf_sample *s, uint64_t ip, bool kernel)
+/* The mapping of an address of a sample's process. */
+static struct perf_mmap *mapping_at(struct perf_data *p, const struct perf_sample *s, uint64_t ip, bool kernel)
 {
     int64_t pid = kernel ? -1 : (int64_t) s->pid;
     struct perf_mmap *m = find_map(p, pid, ip, s->time);
@@ -453,62 +431,64 @@ static uint32_t locate(struct perf_data *p, const struct perf_sample *s, uint64_
         pid = f->attr;
         m = find_map(p, pid, ip, s->time);
     }
+    return m;
+}
+
+static uint32_t locate(struct perf_data *p, const struct perf_sample *s, uint64_t ip, bool kernel)
+{
+    struct perf_mmap *m = mapping_at(p, s, ip, kernel);
+
     return builder_location(p->b,
                             &(struct builder_location){
                                 .mapping = mapping_of(p, m), .address = ip, .attrs = &p->types[kernel], .n_attrs = 1});
 }
 
-static void skip_read(struct cursor *c, uint64_t format)
-{
-    uint64_t n = 1, each = 8 + (format & 4 ? 8 : 0) + (format & 16 ? 8 : 0),
-             times = (format & 1) * 8 + (format & 2) * 4;
+/* --- copied stacks --- */
 
-    if (format & 8)
-        n = get_u64(c);
-    get_raw(c, times);
-    if (n > (uint64_t) (c->end - c->p))
-        cursor_fail(c);
-    else
-        get_raw(c, n * each);
+struct walked {
+    struct perf_space space;
+    struct perf_data *p;
+    const struct perf_sample *s;
+};
+
+static bool find_place(const struct perf_space *space, uint64_t ip, struct perf_place *ret)
+{
+    const struct walked *w = container_of(space, struct walked, space);
+    const struct batch *b = builder_batch(w->p->b);
+    struct perf_mmap *m = mapping_at(w->p, w->s, ip, false);
+
+    if (!m)
+        return false;
+    *ret = (struct perf_place){.mapping = (uint32_t) (m - w->p->maps),
+                               .file = b->dict.strings[m->file],
+                               .build_id = m->build_id ? value_str(&b->dict.attrs[m->build_id].value) : (struct str){0},
+                               .start = m->addr,
+                               .offset = m->pgoff};
+    return true;
 }
 
-static bool parse_sample(const struct perf_attr *a, struct cursor c, struct perf_sample *ret)
+static uint32_t truncated(struct perf_data *p)
 {
-    uint64_t t = a->sample_type;
+    if (!p->truncated) {
+        struct function f = {.name = builder_string(p->b, STR("[truncated]"))};
+        struct line line = {.function = builder_function(p->b, &f)};
 
-    *ret = (struct perf_sample){.period = a->freq ? 1 : MAX(a->period, (uint64_t) 1)};
-    if (t & SAMPLE_IDENTIFIER)
-        ret->id = get_u64(&c);
-    if (t & SAMPLE_IP)
-        ret->ip = get_u64(&c);
-    if (t & SAMPLE_TID) {
-        ret->pid = get_u32(&c);
-        ret->tid = get_u32(&c);
+        p->truncated = builder_location(p->b, &(struct builder_location){.lines = &line, .n_lines = 1});
     }
-    if (t & SAMPLE_TIME)
-        ret->time = get_u64(&c);
-    if (t & SAMPLE_ADDR)
-        get_u64(&c);
-    if (t & SAMPLE_ID)
-        ret->id = get_u64(&c);
-    if (t & SAMPLE_STREAM)
-        get_u64(&c);
-    if (t & SAMPLE_CPU) {
-        ret->cpu = get_u32(&c);
-        get_u32(&c);
-        ret->has_cpu = true;
-    }
-    if (t & SAMPLE_PERIOD)
-        ret->period = get_u64(&c);
-    if (t & SAMPLE_READ)
-        skip_read(&c, a->read_format);
-    if (t & SAMPLE_CALLCHAIN) {
-        ret->n_chain = get_u64(&c);
-        if (ret->n_chain > (uint64_t) (c.end - c.p) / 8)
-            cursor_fail(&c);
-        ret->chain = c.p;
-    }
-    return !c.bad;
+    return p->truncated;
+}
+
+/* Appends the frames of the program to the *n that there are. */
+static void unwind_copy(struct perf_data *p, const struct perf_sample *s, uint32_t *n)
+{
+    struct walked w = {{find_place}, p, s};
+    bool whole = false;
+    uint32_t more = p->unwinder->unwind(p->unwinder, &s->user, &w.space, p->addresses, &whole);
+
+    for (uint32_t i = 0; i < more && *n < FRAMES_MAX - 1; i++)
+        p->stack[(*n)++] = locate(p, s, p->addresses[i], false);
+    if (!whole)
+        p->stack[(*n)++] = truncated(p);
 }
 
 static uint32_t attr_of(struct perf_data *p, uint64_t id)
@@ -522,18 +502,24 @@ static uint32_t attr_of(struct perf_data *p, uint64_t id)
 
 static uint32_t build_stack(struct perf_data *p, const struct perf_sample *s, bool kernel)
 {
+    bool exact = true; /* the first of each context was interrupted; the others are return addresses */
     uint32_t n = 0;
 
-    for (uint64_t i = 0; i < s->n_chain && n < FRAMES_MAX; i++) {
+    for (uint64_t i = 0; i < s->n_chain && n < FRAMES_MAX - 1; i++) {
         uint64_t ip = load_u64(s->chain + 8 * i);
 
         if (ip >= CONTEXT_FIRST) {
             kernel = ip == CONTEXT_KERNEL || (kernel && ip != CONTEXT_USER);
+            exact = true;
             continue;
         }
-        p->stack[n] = locate(p, s, n && ip ? ip - 1 : ip, kernel);
-        n++;
+        if (s->has_stack && !kernel) /* the copy of the stack has the same frames and more */
+            continue;
+        p->stack[n++] = locate(p, s, exact || !ip ? ip : ip - 1, kernel);
+        exact = false;
     }
+    if (s->has_stack)
+        unwind_copy(p, s, &n);
     if (!n)
         p->stack[n++] = locate(p, s, s->ip, kernel);
     return builder_stack(p->b, p->stack, n);
@@ -546,10 +532,10 @@ static int add_sample(struct perf_data *p, const struct perf_record *r)
     const struct perf_name *comm;
     uint32_t attrs[4], n = 0;
 
-    if (!parse_sample(&p->attrs[0], r->c, &s))
+    if (!perf_sample_parse(&p->attrs[0], r->c, &s))
         return 0;
     row.profile = attr_of(p, s.id);
-    if (row.profile && !parse_sample(&p->attrs[row.profile], r->c, &s))
+    if (row.profile && !perf_sample_parse(&p->attrs[row.profile], r->c, &s))
         return 0;
     comm = find_name(p->comms, p->n_comms, s.tid, s.time);
     if (comm)
@@ -606,10 +592,41 @@ bool perf_data_probe(struct str data)
     return str_starts(data, STR("PERFILE2")) || str_starts(data, STR("2ELIFREP"));
 }
 
+static struct str read_arch(struct cursor c)
+{
+    uint32_t n = get_u32(&c);
+
+    c.end = c.p + MIN((size_t) n, (size_t) (c.end - c.p));
+    return text_of(&c);
+}
+
+/* The unwind rules are those of this machine's kind. */
+static int check_copies(const struct perf_data *p, struct str arch, struct err *e)
+{
+    struct utsname u;
+    bool copies = false;
+
+    for (uint32_t i = 0; i < p->n_attrs; i++)
+        copies |= perf_attr_copies(&p->attrs[i]);
+    if (!copies)
+        return 0;
+    if (!p->unwinder)
+        return err_set(
+            e, -EOPNOTSUPP,
+            "perf.data: its stacks were copied (--call-graph dwarf) and can be unwound only where the binaries are; run "
+            "there: wick convert perf.data OUT.pb.gz");
+    if (uname(&u) == 0 && arch.n && !str_is(arch, u.machine))
+        return err_set(e, -EOPNOTSUPP,
+                       "perf.data: its stacks were copied (--call-graph dwarf) on %.*s and cannot be unwound on %s",
+                       STR_FMT(arch), u.machine);
+    return 0;
+}
+
 static int read_file(struct perf_data *p, struct err *e)
 {
     const char *h = p->data.p;
     struct cursor ids = cursor_of(NULL, 0), features;
+    struct str arch = {0};
     uint64_t at, size;
     int r;
 
@@ -643,21 +660,27 @@ static int read_file(struct perf_data *p, struct err *e)
             ids = s;
         else if (!features.bad && !s.bad && bit == FEATURE_EVENT_DESC)
             read_event_names(p, s);
+        else if (!features.bad && !s.bad && bit == FEATURE_ARCH)
+            arch = read_arch(s);
     }
+    r = check_copies(p, arch, e);
+    if (r < 0)
+        return r;
     r = first_pass(p, ids, e);
     return r < 0 ? r : second_pass(p, e);
 }
 
-int perf_data_decode(struct str data, size_t memory, struct batch **ret, struct err *e)
+int perf_data_decode(struct str data, const struct perf_data_options *o, struct batch **ret, struct err *e)
 {
     struct perf_data *p = mem_zalloc(sizeof *p);
-    int r = p ? builder_new(&(struct builder_limits){.memory = memory}, &p->b) : -ENOMEM;
+    int r = p ? builder_new(&(struct builder_limits){.memory = o->memory}, &p->b) : -ENOMEM;
 
     if (r == 0) {
         p->data = data;
-        p->memory = memory;
+        p->memory = o->memory;
+        p->unwinder = o->unwinder;
         p->steps = (uint64_t) data.n * STEPS_PER_BYTE + 1;
-        p->sum.limit = sample_sum_limit(memory);
+        p->sum.limit = sample_sum_limit(o->memory);
         builder_resource(p->b);
         builder_scope(p->b, (struct str){0}, (struct str){0});
         r = read_file(p, e);

@@ -122,6 +122,21 @@ int pprof_put_index(struct pprof_decoder *d, struct run *run, uint32_t attr)
 
 /* --- pass 2: symbols --- */
 
+/* Of the fields that pprof does not know. */
+static uint64_t skew_of(const struct pb_field *mapping)
+{
+    const uint8_t *p = mapping->p;
+    struct pb_field f = {0};
+    uint64_t skew = 0;
+
+    while (p && p < mapping->end) {
+        p = pb_field(p, mapping->end, &f);
+        if (p && f.num == PPROF_MAPPING_SKEW && f.type == PB_VARINT)
+            skew = f.u;
+    }
+    return skew;
+}
+
 static int fill_mapping(struct pprof_decoder *d, const struct pb_field *f, struct mapping *m, uint64_t *v)
 {
     static const struct str has[] = {
@@ -136,7 +151,8 @@ static int fill_mapping(struct pprof_decoder *d, const struct pb_field *f, struc
         return r;
     if (v[5] >= pprof_file_strings(d) || v[6] >= pprof_file_strings(d))
         return pprof_bad(d, f->p, "mapping", v[5] >= pprof_file_strings(d) ? "filename" : "build_id", PPROF_NO_STRING);
-    *m = (struct mapping){.start = v[2], .limit = v[3], .offset = v[4], .filename = (uint32_t) v[5]};
+    *m =
+        (struct mapping){.start = v[2], .limit = v[3], .offset = v[4], .skew = skew_of(f), .filename = (uint32_t) v[5]};
     if (v[6]) {
         struct value id = pprof_string_value(d, (uint32_t) v[6]);
         uint32_t key = pprof_own_string(d, identity_build_id_key(value_str(&id)));

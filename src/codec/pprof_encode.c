@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/wire.h"
 #include "codec/pprof.h"
+#include "codec/pprof_wire.h"
 #include "model/identity.h"
 #include "model/semconv.h"
 
@@ -24,6 +25,8 @@ struct pprof_label {
     int64_t number;
     bool is_number;
 };
+
+enum known { HAS_FUNCTIONS = 1, HAS_FILENAMES = 2, HAS_LINES = 4, HAS_INLINES = 8 };
 
 struct pprof_encoder {
     const struct batch *b;
@@ -39,6 +42,7 @@ struct pprof_encoder {
     /* ids by dictionary index, 0 = not written */
     uint64_t *mappings, *functions, *locations;
     bool *scripted; /* functions of frames that are not native */
+    uint8_t *known; /* by mapping: what its locations have, of enum known */
     bool typed;     /* a frame has a type: the profile was not read from a pprof */
     uint32_t first; /* the mapping to write first; 0 = in order */
     /* labels of one sample */
@@ -101,6 +105,22 @@ static bool is_scripted(struct pprof_encoder *c, uint32_t location)
     return type.n && !str_is(type, "native") && !str_is(type, "kernel") && !str_is(type, "go") && !str_is(type, "rust");
 }
 
+/* Only what a location has tells what is known of its mapping when the profile comes from OTLP. Without these flags pprof reads
+ * every binary again, and replaces the names by what it finds there. */
+static uint8_t known_of(const struct dict *d, const struct location *l)
+{
+    uint8_t known = l->lines.n > 1 ? HAS_INLINES : 0;
+
+    for (uint32_t k = 0; k < l->lines.n; k++) {
+        const struct line *line = &d->lines[l->lines.off + k];
+        const struct function *f = &d->functions[line->function];
+
+        known |= (d->strings[f->name].n ? HAS_FUNCTIONS : 0) | (d->strings[f->filename].n ? HAS_FILENAMES : 0) |
+                 (line->line > 0 ? HAS_LINES : 0);
+    }
+    return known;
+}
+
 static void mark_location(struct pprof_encoder *c, uint32_t i)
 {
     const struct dict *d = &c->b->dict;
@@ -112,6 +132,7 @@ static void mark_location(struct pprof_encoder *c, uint32_t i)
     c->locations[i] = 1;
     if (l->mapping)
         c->mappings[l->mapping] = 1;
+    c->known[l->mapping] |= known_of(d, l);
     scripted = is_scripted(c, i);
     for (uint32_t k = 0; k < l->lines.n; k++) {
         c->functions[d->lines[l->lines.off + k].function] = 1;
@@ -164,7 +185,8 @@ static int assign_ids(struct pprof_encoder *c)
     c->locations = mem_zalloc_array(d->n_locations, sizeof(uint64_t));
     c->by_index = mem_zalloc_array(d->n_strings, sizeof(uint32_t));
     c->scripted = mem_zalloc_array(d->n_functions, sizeof(bool));
-    if (!c->scripted || !c->mappings || !c->functions || !c->locations || !c->by_index)
+    c->known = mem_zalloc_array(d->n_mappings, sizeof *c->known);
+    if (!c->scripted || !c->known || !c->mappings || !c->functions || !c->locations || !c->by_index)
         return -ENOMEM;
     if (b->n_profiles == 1) {
         for (uint32_t i = 1; i < d->n_mappings; i++)
@@ -342,6 +364,16 @@ static void put_samples(struct pprof_encoder *c)
     }
 }
 
+static void put_known(struct pprof_encoder *c, uint32_t i)
+{
+    static const struct str keys[] = {STR(SEMCONV_PPROF_HAS_FUNCTIONS), STR(SEMCONV_PPROF_HAS_FILENAMES),
+                                      STR(SEMCONV_PPROF_HAS_LINE_NUMBERS), STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)};
+    uint8_t known = c->typed ? c->known[i] : 0;
+
+    for (unsigned k = 0; k < ARRAY_SIZE(keys); k++)
+        wire_put_uint(&c->msg, 7 + k, known >> k & 1 || batch_attr_true(c->b, c->b->dict.mappings[i].attrs, keys[k]));
+}
+
 static void put_mapping(struct pprof_encoder *c, uint32_t i)
 {
     const struct mapping *m = &c->b->dict.mappings[i];
@@ -352,10 +384,8 @@ static void put_mapping(struct pprof_encoder *c, uint32_t i)
     wire_put_uint(&c->msg, 4, m->offset);
     wire_put_uint(&c->msg, 5, add_index(c, m->filename));
     wire_put_uint(&c->msg, 6, add_string(c, identity_build_id(c->b, i)));
-    wire_put_uint(&c->msg, 7, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FUNCTIONS)));
-    wire_put_uint(&c->msg, 8, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_FILENAMES)));
-    wire_put_uint(&c->msg, 9, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_LINE_NUMBERS)));
-    wire_put_uint(&c->msg, 10, batch_attr_true(c->b, m->attrs, STR(SEMCONV_PPROF_HAS_INLINE_FRAMES)));
+    put_known(c, i);
+    wire_put_uint(&c->msg, PPROF_MAPPING_SKEW, m->skew);
     put_message(c->out, 3, &c->msg);
 }
 
@@ -525,6 +555,7 @@ int pprof_encode_with(const struct batch *b, const struct profile *p, struct str
     mem_free(c.functions);
     mem_free(c.locations);
     mem_free(c.scripted);
+    mem_free(c.known);
     mem_free(c.labels);
     map_done(&c.string_map);
     arena_done(&c.scratch);

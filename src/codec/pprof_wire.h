@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 
+enum { PPROF_MAPPING_SKEW = 1000 }; /* a field of Mapping that is wick's own: struct mapping.skew */
 enum { PB_VARINT = 0, PB_I64 = 1, PB_LEN = 2, PB_I32 = 5 };
 
 struct pb_field {

@@ -8,6 +8,37 @@
 #include "base/clock.h"
 #include "base/str.h"
 
+/* What the option takes, if its value is written "this|that". */
+static bool has_words(const struct arg *a)
+{
+    return a->value && strchr(a->value, '|');
+}
+
+/* "this, that or other". */
+static int not_a_word(const struct arg *a, const char *text, struct err *e)
+{
+    struct str rest = str_from(a->value);
+    char list[256] = "";
+    size_t n = 0;
+
+    while (rest.n && n < sizeof list) {
+        struct str word = str_cut(&rest, '|');
+
+        n += (size_t) snprintf(list + n, sizeof list - n, "%s%.*s", !n ? "" : rest.n ? ", " : " or ", STR_FMT(word));
+    }
+    return err_set(e, -EINVAL, "--%s: '%s' is not %s", a->name, text, list);
+}
+
+static int check_word(const struct arg *a, const char *text, struct err *e)
+{
+    struct str rest = str_from(a->value);
+
+    while (rest.n)
+        if (str_is(str_cut(&rest, '|'), text))
+            return 0;
+    return not_a_word(a, text, e);
+}
+
 static int set_value(const struct arg *a, void *options, const char *text, struct err *e)
 {
     void *p = (char *) options + a->offset;
@@ -19,7 +50,7 @@ static int set_value(const struct arg *a, void *options, const char *text, struc
         break;
     case ARG_STRING:
         *(const char **) p = text;
-        break;
+        return has_words(a) ? check_word(a, text, e) : 0;
     case ARG_LIST: {
         struct arg_list *l = p;
 
@@ -37,6 +68,13 @@ static int set_value(const struct arg *a, void *options, const char *text, struc
     case ARG_DURATION:
         r = clock_parse_duration(s, p, e);
         return r < 0 ? err_prefix(e, r, "--%s: ", a->name) : 0;
+    case ARG_TIME: {
+        int64_t unused;
+
+        *(const char **) p = text;
+        r = clock_parse(s, clock_wall(), &unused, e);
+        return r < 0 ? err_prefix(e, r, "--%s: ", a->name) : 0;
+    }
     case ARG_SIZE:
         r = str_to_size(s, p);
         break;
@@ -157,13 +195,100 @@ int args_parse_leading(const struct arg *table, void *options, int argc, char **
     return MIN(n, 0);
 }
 
+/* --- help --- */
+
+enum { HELP_WIDTH = 80, HELP_COLUMN = 31, WORDS_MAX = 48 };
+
+/* Columns that UTF-8 text takes on a terminal; help has no wide characters. */
+static size_t columns_of(struct str s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s.n; i++)
+        n += ((unsigned char) s.p[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Prints the words of text; lines after the first are indented. column: where the first one begins. */
+static void fill(struct str text, size_t column, size_t indent, FILE *out)
+{
+    size_t at = column;
+
+    while (text.n) {
+        struct str word = str_cut(&text, ' ');
+        size_t n = columns_of(word);
+
+        if (at > column && at + 1 + n > HELP_WIDTH) {
+            fprintf(out, "\n%*s", (int) indent, "");
+            at = column = indent;
+        } else if (at > column) {
+            fputc(' ', out);
+            at++;
+        }
+        fprintf(out, "%.*s", STR_FMT(word));
+        at += n;
+    }
+    fputc('\n', out);
+}
+
+/* Where the second column of a line of a list begins, after two spaces or more: there its further lines go on. */
+static size_t hanging(struct str line)
+{
+    size_t i = 0, gap;
+
+    while (i < line.n && line.p[i] == ' ')
+        i++;
+    for (gap = i; gap + 1 < line.n; gap++)
+        if (line.p[gap] == ' ' && line.p[gap + 1] == ' ') {
+            while (gap < line.n && line.p[gap] == ' ')
+                gap++;
+            return gap;
+        }
+    return i;
+}
+
+void args_text(const char *text, FILE *out)
+{
+    struct str rest = str_from(text);
+
+    while (rest.n) {
+        struct str line = str_cut(&rest, '\n');
+        size_t at = hanging(line);
+
+        fprintf(out, "%.*s", (int) at, line.p);
+        fill(str_slice(line, at, line.n), columns_of(str_slice(line, 0, at)), at, out);
+    }
+}
+
+/* "one of: this, that" after the help of an option with more words than fit beside its name. */
+static void put_words(char *to, size_t size, const char *words)
+{
+    struct str rest = str_from(words);
+    size_t n = strlen(to);
+
+    for (const char *sep = "; one of: "; rest.n && n < size; sep = ", ") {
+        struct str word = str_cut(&rest, '|');
+
+        n += (size_t) snprintf(to + n, size - n, "%s%.*s", sep, STR_FMT(word));
+    }
+}
+
 void args_help(const struct arg *table, FILE *out)
 {
     for (const struct arg *a = table; a->name; a++) {
-        char left[64];
+        bool listed = has_words(a) && strlen(a->value) > WORDS_MAX;
+        const char *value = listed ? "WORD" : a->value;
+        char left[128], text[1024];
 
-        snprintf(left, sizeof left, "%c%c%s --%s%s%s", a->letter ? '-' : ' ', a->letter ? a->letter : ' ',
-                 a->letter ? "," : " ", a->name, a->value ? " " : "", a->value ? a->value : "");
-        fprintf(out, "  %-28s %s\n", left, a->help);
+        snprintf(left, sizeof left, "  %c%c%c --%s %s", a->letter ? '-' : ' ', a->letter ? a->letter : ' ',
+                 a->letter ? ',' : ' ', a->name, value ? value : "");
+        snprintf(text, sizeof text, "%s", a->help);
+        if (listed)
+            put_words(text, sizeof text, a->value);
+        if (strlen(left) > HELP_COLUMN - 2)
+            fprintf(out, "%s\n%*s", left, HELP_COLUMN, "");
+        else
+            fprintf(out, "%-*s", HELP_COLUMN, left);
+        fill(str_from(text), HELP_COLUMN, HELP_COLUMN, out);
     }
 }

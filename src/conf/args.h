@@ -8,6 +8,8 @@
  *     };
  *     r = args_parse(args, &opts, argc, argv, &rest, &e);
  *
+ * A value of the form "this|that" is the list of the words that the option takes; others are refused.
+ *
  * --name VALUE, --name=VALUE, -n VALUE, -nVALUE, --no-name for flags; -- ends options. A repeated ARG_LIST collects its
  * values.
  */
@@ -26,6 +28,7 @@ enum arg_kind {
     ARG_INT,      /* int64_t */
     ARG_DOUBLE,   /* double */
     ARG_DURATION, /* int64_t nanoseconds */
+    ARG_TIME,     /* const char *, a point in time that clock_parse() reads: now-1h, RFC 3339, Unix time */
     ARG_SIZE,     /* int64_t bytes: 512, 64k, 10MiB, 1G */
 };
 
@@ -50,7 +53,9 @@ struct arg_list {
 int args_parse(const struct arg *table, void *options, int argc, char **argv, int *ret_n, struct err *e);
 /* The same for a command line that ends in another: parsing stops at the first argument that is not an option. */
 int args_parse_leading(const struct arg *table, void *options, int argc, char **argv, int *ret_n, struct err *e);
-/* Prints the option lines of a help text. */
+/* Prints the option lines of a help text, and text of a help text, in lines of at most 80 columns. A paragraph of text is one
+ * line; in a line with two columns, which two spaces separate, the second is filled. */
 void args_help(const struct arg *table, FILE *out);
+void args_text(const char *text, FILE *out);
 
 #endif

@@ -10,14 +10,15 @@
 #include "base/compress.h"
 #include "base/fd.h"
 #include "codec/folded.h"
-#include "codec/input.h"
 #include "codec/jsonfile/json_write.h"
 #include "codec/otlp.h"
 #include "codec/pprof.h"
 #include "codec/speedscope.h"
 #include "conf/paths.h"
 #include "convert/convert_report.h"
+#include "local/local_input.h"
 #include "model/batch.h"
+#include "model/builder.h"
 #include "model/convert.h"
 
 /* The input of a writer: a batch, and for formats of one profile that profile and the requested type. */
@@ -46,13 +47,19 @@ static int write_pprof(const struct convert_job *j, struct buf *out, struct err 
 
 static int write_otlp(const struct convert_job *j, struct buf *out, struct err *e)
 {
-    return otlp_encode(j->b, NULL, out, e);
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    int r = builder_reached(j->b, &b, e);
+
+    return r < 0 ? r : otlp_encode(b, NULL, out, e);
 }
 
 static int write_otlp_json(const struct convert_job *j, struct buf *out, struct err *e)
 {
-    int r = otlp_json_encode(j->b, out, e);
+    _cleanup_(batch_unrefp) struct batch *b = NULL;
+    int r = builder_reached(j->b, &b, e);
 
+    if (r >= 0)
+        r = otlp_json_encode(b, out, e);
     buf_putc(out, '\n');
     return r < 0 ? r : buf_error(out);
 }
@@ -268,7 +275,7 @@ int convert_file(const struct convert_options *o, const struct convert_plan *p, 
                  struct err *e)
 {
     struct convert_job j = {.o = o, .in = in};
-    int r = input_open(in, p->from, &input_local, &j.b, NULL, e);
+    int r = local_input_open(in, p->from, &j.b, e);
 
     if (r == 0)
         r = write_job(&j, p->to, p->compression, out, e);
@@ -293,13 +300,20 @@ int convert_output_check(const char *option, const char *path, struct err *e)
     return r < 0 ? err_prefix(e, r, "%s: ", option) : path_check_output(option, path, e);
 }
 
-bool convert_output_is_pprof(const char *path)
+const char *convert_output_format(const char *path)
 {
     enum compression c = COMPRESS_NONE;
     const struct convert_format *f = NULL;
     struct err e = {0};
 
-    return choose_output(output_options(path), path, &f, &c, &e) == 0 && f->write == write_pprof;
+    return choose_output(output_options(path), path, &f, &c, &e) == 0 ? f->name : NULL;
+}
+
+bool convert_output_is_pprof(const char *path)
+{
+    const char *format = convert_output_format(path);
+
+    return format && strcmp(format, "pprof") == 0;
 }
 
 /* PATH with the type before its extension: x.off_cpu.pb.gz. */

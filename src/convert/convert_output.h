@@ -40,6 +40,8 @@ void convert_formats(struct buf *out);
  * before the work is done. option: how the user named it. */
 int convert_output_check(const char *option, const char *path, struct err *e);
 
+/* The format that the file's name says, by its name; NULL: none. */
+const char *convert_output_format(const char *path);
 /* Whether the format is pprof. */
 bool convert_output_is_pprof(const char *path);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/mem.h"
-#include "codec/input.h"
+#include "local/local_input.h"
 #include "model/convert.h"
 #include "report/flame_svg.h"
 #include "report/gopath.h"
@@ -20,7 +20,7 @@ static int add_base(struct tree *t, const char *path, struct str type, uint32_t 
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     _cleanup_(batch_unrefp) struct batch *single = NULL;
-    int r = input_open(path, INPUT_AUTO, &input_local, &b, NULL, e);
+    int r = local_input_open(path, INPUT_AUTO, &b, e);
 
     if (r >= 0)
         r = convert_to_single(b, &single, e);

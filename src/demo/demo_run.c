@@ -17,13 +17,12 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/macros.h"
 #include "base/printable.h"
 #include "client/ask.h"
 #include "demo/demo_shop.h"
 #include "demo/demo_trace.h"
-#include "query/answer.h"
+#include "query/answer_fields.h"
 
 enum { DEMO_SERVER, DEMO_SERVICES = 3, READY_SECONDS = 30, VERDICT_SECONDS = 5 };
 #define EXPORT_MS "2000"
@@ -103,7 +102,7 @@ static int read_ready(int fd, char *ret, size_t size, struct err *e)
 
 static int start_server(struct demo *d, const char *http, struct err *e)
 {
-    char grpc[32], price[] = SET_PRICE;
+    char grpc[32], own[24], price[] = SET_PRICE;
     const char *argv[16] = {"wick", "serve",       "--store", "memory", "--otlp-http",
                             "off",  "--otlp-grpc", grpc,      "--set",  price};
     int out[2], r, n = 10;
@@ -116,7 +115,10 @@ static int start_server(struct demo *d, const char *http, struct err *e)
     }
     if (pipe(out) < 0)
         return err_set(e, -errno, "cannot create a pipe: %m");
+    snprintf(own, sizeof own, "%d", (int) getpid());
+    setenv(SERVE_PARENT_ENV, own, 1);
     d->server = start(argv, out[1]);
+    unsetenv(SERVE_PARENT_ENV);
     close(out[1]);
     r = d->server < 0 ? err_set(e, -errno, "cannot start a process: %m") : read_ready(out[0], d->url, sizeof d->url, e);
     close(out[0]);
@@ -127,7 +129,7 @@ static void start_service(struct demo *d, int role, const char *version, bool ba
 {
     char up[16], down[16], attributes[64];
     const char *argv[] = {"wick",      "run",
-                          "-t",        "cpu,wall,heap",
+                          "-t",        "cpu,wall,heap,lock",
                           "--export",  d->export,
                           "--service", roles[role],
                           "--",        "/proc/self/exe",
@@ -189,6 +191,7 @@ static void tell_start(const struct demo *d, int64_t deploy)
 {
     printf(
         "Three services are running: gateway, checkout and inventory. They send profiles and traces.\n"
+        "The gateway leaks memory, and the inventory has a lock that orders wait for: look for both.\n"
         "Open the web UI in a browser:\n  %s\n"
         "Latency of the operations, and what the slow ones do differently:\n"
         "  %s/spans?service=checkout\n"
@@ -225,27 +228,16 @@ static bool print_verdict(const struct demo *d)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT, safe = BUF_INIT;
     struct ask_target target = {.server = d->url};
-    struct str key, verdict = {0}, sentence = {0};
+    struct verdict_answer v = {0};
     struct arena arena;
-    struct json j;
-    bool known = false;
+    bool known;
 
     arena_init(&arena, 1 << 20);
-    if (ask_question(&target, question_find(STR("verdict")), verdict_param, NULL, &out, NULL) == 0) {
-        json_init(&j, buf_str(&out), &arena);
-        json_begin_object(&j);
-        while (json_next_key(&j, &key)) {
-            if (str_is(key, "verdict"))
-                verdict = json_str(&j);
-            else if (str_is(key, "sentence"))
-                sentence = json_str(&j);
-            else
-                json_skip(&j);
-        }
-        known = !j.err && verdict.n && !str_is(verdict, "not enough data");
-    }
+    known = ask_question(&target, question_find(STR("verdict")), verdict_param, NULL, &out, NULL) == 0 &&
+            record_read_value(buf_str(&out), &answer_of_verdict, RECORD_ANSWER, &arena, &v, NULL) == 0 &&
+            v.verdict != VERDICT_UNKNOWN;
     if (known) {
-        printable_put(&safe, sentence, false);
+        printable_put(&safe, str_from(v.sentence), false);
         printf("Verdict: %.*s\n  wick query verdict --service checkout --server %s\n", STR_FMT(buf_str(&safe)), d->url);
         fflush(stdout);
     }

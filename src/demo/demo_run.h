@@ -14,6 +14,8 @@
 
 /* Set by wick demo for its server: when it deploys and when it ends, in nanoseconds since 1970, with a colon between. */
 #define DEMO_TIMES_ENV "WICK_DEMO_TIMES"
+/* The process with which the server ends. */
+#define SERVE_PARENT_ENV "WICK_SERVE_PARENT"
 
 struct demo_options {
     const char *http;         /* address of the web UI; NULL: the default, or the next free port */

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The services of `wick demo` (demo_shop.h). The work is real (parsing, sorting, hashing, formatting, allocation) and
- * takes at most a few milliseconds per request: the three together use about half a core. Functions are kept out of
- * line so that they appear in a flame graph.
+ * The services of `wick demo` (demo_shop.h). The work is real (JSON, SQL, compression, sorting, hashing) and takes at
+ * most a few milliseconds per request: the three together use about half a core. The gateway has a leak: it remembers each
+ * session and forgets none. The inventory has a lock that its deliveries hold while orders wait. Functions are kept out of line
+ * so that they appear in a flame graph.
  */
 #include "demo/demo_shop.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <sqlite3.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +21,20 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/compress.h"
 #include "base/hash.h"
 #include "base/macros.h"
 #include "base/mem.h"
 #include "demo/demo_trace.h"
 
+#ifdef __clang__ /* which makes no clones */
+#define STEP __attribute__((noinline))
+#else
 #define STEP __attribute__((noinline, noclone))
+#endif
 
 enum { ITEMS = 24, RULES = 200, SHELVES = 3000, ORDER_EVERY_MS = 10, GIFT_CARDS_ONE_IN = 20, BANK_MS = 25 };
+enum { DELIVERY_MS = 3, DELIVERY_EVERY_MS = 25, SESSION_BYTES = 2048, SESSIONS_MAX = 50000 };
 
 struct shop_order {
     uint8_t trace[16], parent[8];
@@ -101,15 +110,78 @@ STEP static uint64_t stock_count(const struct shop_order *o, const struct shelf 
     return n;
 }
 
+/* The prices are in a table of SQL. */
+static sqlite3 *prices_open(void)
+{
+    sqlite3 *db = NULL;
+
+    if (sqlite3_open(":memory:", &db) != SQLITE_OK ||
+        sqlite3_exec(db, "CREATE TABLE price(item INTEGER PRIMARY KEY, cents INT, vendor TEXT);"
+                         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)"
+                         "INSERT INTO price SELECT i, i * 7919 % 500, 'vendor ' || i % 37 FROM n",
+                     NULL, NULL, NULL) != SQLITE_OK)
+        return NULL;
+    return db;
+}
+
+STEP static uint64_t prices_query(sqlite3 *db, const struct shop_order *o)
+{
+    sqlite3_stmt *q = NULL;
+    uint64_t cents = 0;
+
+    if (!db || sqlite3_prepare_v2(db, "SELECT vendor, sum(cents) FROM price WHERE item BETWEEN ?1 AND ?1 + 400"
+                                      " GROUP BY vendor ORDER BY 2 DESC LIMIT 3", -1, &q, NULL) != SQLITE_OK)
+        return 0;
+    sqlite3_bind_int(q, 1, (int) (o->item[0] % 1600));
+    while (sqlite3_step(q) == SQLITE_ROW)
+        cents += (uint64_t) sqlite3_column_int64(q, 1);
+    sqlite3_finalize(q);
+    return cents;
+}
+
+/* Deliveries change the stock while orders read it. They hold the lock for longer than they need. */
+static pthread_mutex_t stock_lock = PTHREAD_MUTEX_INITIALIZER;
+
+STEP static void delivery_book(void)
+{
+    struct timespec scan = {.tv_nsec = DELIVERY_MS * 1000000};
+
+    pthread_mutex_lock(&stock_lock);
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &scan, NULL); /* somebody scans the parcel */
+    pthread_mutex_unlock(&stock_lock);
+}
+
+static void *deliveries_run(void *arg)
+{
+    struct timespec pause = {.tv_nsec = DELIVERY_EVERY_MS * 1000000};
+
+    for (;;) {
+        delivery_book();
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    }
+    return arg;
+}
+
+STEP static void stock_take(struct shop_order *o, const struct shelf *s)
+{
+    pthread_mutex_lock(&stock_lock);
+    o->cents += stock_count(o, s);
+    pthread_mutex_unlock(&stock_lock);
+}
+
 STEP static void inventory_reserve(struct shop_order *o)
 {
+    static sqlite3 *db;
     struct shelf *s = mem_alloc(SHELVES * sizeof *s);
 
     if (!s)
         return;
+    if (!db)
+        db = prices_open();
     shelves_load(s, o->item[0]);
     shelves_sort(s);
-    o->cents += stock_count(o, s);
+    o->cents += prices_query(db, o);
+    stock_take(o, s);
     mem_free(s);
 }
 
@@ -179,6 +251,34 @@ STEP static void request_parse(struct shop_order *o)
     }
 }
 
+/* The leak: what a session was about is kept, and no session ever ends. It stops before it harms the machine. */
+STEP static void session_remember(const struct shop_order *o)
+{
+    struct session {
+        struct session *next;
+        struct shop_order order;
+        char history[SESSION_BYTES];
+    } *s;
+    static struct session *all;
+    static size_t n;
+
+    /* Asked for here and not by mem_alloc(), so that profiles name this line. */
+    if (n >= SESSIONS_MAX || !(s = aligned_alloc(16, (sizeof *s + 15) / 16 * 16)))
+        return;
+    memset(s->history, (int) o->item[0], sizeof s->history);
+    s->order = *o;
+    s->next = all;
+    all = s;
+    n++;
+}
+
+STEP static size_t response_compress(const char *text, size_t n)
+{
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+
+    return compress_deflate(COMPRESS_GZIP, 6, text, n, &out, NULL) < 0 ? 0 : out.n;
+}
+
 STEP static size_t json_encode(const struct shop_order *o)
 {
     char text[ITEMS * 64];
@@ -190,7 +290,7 @@ STEP static size_t json_encode(const struct shop_order *o)
             n += (size_t) snprintf(text + n, sizeof text - n, "{\"item\":%u,\"cents\":%llu},", o->item[i],
                                    (unsigned long long) o->cents);
     }
-    return n;
+    return response_compress(text, n);
 }
 
 /* A peer that is being replaced answers late or never: outdated answers are skipped, and the socket has a timeout. */
@@ -214,8 +314,10 @@ STEP static void gateway_handle(struct shop_order *o, int checkout)
 
     request_parse(o);
     s.failed = !ask(checkout, o);
-    if (!s.failed)
+    if (!s.failed) {
         json_encode(o);
+        session_remember(o);
+    }
     end(&s);
 }
 
@@ -268,7 +370,11 @@ void demo_shop_run(enum demo_role role, const struct demo_links *links, bool bad
     struct timeval patience = {.tv_usec = 500000};
     struct shop_order o;
 
+    pthread_t deliveries;
+
     find_spans();
+    if (role == DEMO_INVENTORY && pthread_create(&deliveries, NULL, deliveries_run, NULL) == 0)
+        pthread_detach(deliveries);
     if (links->down >= 0)
         setsockopt(links->down, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     if (role == DEMO_GATEWAY)

@@ -2,7 +2,7 @@
 /*
  * The services of `wick demo`: a gateway calls the checkout, which calls the inventory. They do real work, in functions
  * with descriptive names, with one trace per request: a span in each service. One order in twenty is paid with a gift
- * card and is slower. Version 2 of the checkout is the bad deploy.
+ * card and is slower. The gateway leaks, and the inventory has a contended lock. Version 2 of the checkout is the bad deploy.
  */
 #ifndef DEMO_DEMO_SHOP_H
 #define DEMO_DEMO_SHOP_H

@@ -138,7 +138,7 @@ void diff_gate_done(struct diff_gate *g)
 /* --- evaluating --- */
 
 /* The value of a tree: of everything, of stacks with a frame that matches, or of frames that match themselves. */
-static int measure(const struct diff_gate *g, const struct tree *t, double *ret)
+static int measure(struct diff_gate *g, const struct tree *t, double *ret)
 {
     _cleanup_(mem_freep) uint8_t *hit = NULL, *frames = NULL;
 
@@ -150,7 +150,7 @@ static int measure(const struct diff_gate *g, const struct tree *t, double *ret)
     if (!hit || !frames)
         return -ENOMEM;
     for (uint32_t i = 1; i < t->n_frames; i++)
-        frames[i] = regex_search(g->regex, t->frames[i].function);
+        g->matched |= frames[i] = regex_search(g->regex, t->frames[i].function);
     *ret = 0;
     for (uint32_t i = 1; i < t->n_nodes; i++) {
         hit[i] = frames[t->frame[i]] || (!g->self && hit[t->parent[i]]);
@@ -160,7 +160,7 @@ static int measure(const struct diff_gate *g, const struct tree *t, double *ret)
 }
 
 /* One number for each profile of a side, in the unit of the limit. */
-static int numbers(const struct diff_gate *g, const struct diff_side *side, bool rates, double *ret)
+static int numbers(struct diff_gate *g, const struct diff_side *side, bool rates, double *ret)
 {
     for (uint32_t i = 0; i < side->n; i++) {
         const struct diff_profile *p = &side->v[i];
@@ -188,13 +188,31 @@ static double mean(const double *v, uint32_t n)
     return sum / n;
 }
 
-static bool holds(const struct diff_gate *g)
+static bool holds(const struct diff_gate *g, double value)
 {
     bool over = g->compare[0] == '>';
 
-    if (g->compare[1] && g->value == g->limit)
+    if (g->compare[1] && value == g->limit)
         return true;
-    return over ? g->value > g->limit : g->value < g->limit;
+    return over ? value > g->limit : value < g->limit;
+}
+
+static enum diff_outcome decide(const struct diff_gate *g, double alpha)
+{
+    double reach = g->compare[0] == '>' ? g->reach : -g->reach;
+
+    if (isnan(g->p))
+        return holds(g, g->value) ? DIFF_FAILED : DIFF_PASSED;
+    if (holds(g, g->value))
+        return g->p < alpha ? DIFF_FAILED : DIFF_INCONCLUSIVE;
+    return holds(g, g->value + reach) ? DIFF_INCONCLUSIVE : DIFF_PASSED;
+}
+
+const char *diff_outcome_name(enum diff_outcome o)
+{
+    static const char *const names[] = {"passed", "inconclusive", "failed"};
+
+    return names[o];
 }
 
 static bool have_durations(const struct diff_input *in)
@@ -231,12 +249,17 @@ int diff_gate_run(struct diff_gate *g, const struct diff_input *in, double alpha
         r = numbers(g, &in->sides[1], rates, new);
     if (r < 0)
         return r;
+    if (g->regex && !g->matched)
+        return err_set(e, -EINVAL, "--fail-if '%s': no function of either side matches; check its spelling", g->text);
     g->before = mean(old, in->sides[0].n);
     g->now = mean(new, in->sides[1].n);
     g->value = !g->change ? g->now : g->now - g->before;
     if (g->change && g->measure == DIFF_PERCENT)
         g->value = g->before > 0 ? 100 * (g->now / g->before - 1) : g->now > 0 ? INFINITY : 0;
     g->p = g->change ? drift_welch(old, in->sides[0].n, new, in->sides[1].n) : NAN;
-    g->failed = holds(g) && (isnan(g->p) || g->p < alpha);
+    g->reach = g->change ? drift_welch_reach(old, in->sides[0].n, new, in->sides[1].n, alpha) : NAN;
+    if (g->change && g->measure == DIFF_PERCENT && g->before > 0)
+        g->reach *= 100 / g->before;
+    g->outcome = decide(g, alpha);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "codec/input.h"
+#include "local/local_input.h"
 #include "model/convert.h"
 #include "pprof/pprof_wick.h"
 
@@ -30,7 +31,7 @@ static int open_source(const char *source, const struct ask_target *target, stru
     int r;
 
     if (!pprof_wick_url(str_from(source), &url))
-        return input_open(source, INPUT_AUTO, &input_local, ret, NULL, e);
+        return local_input_open(source, INPUT_AUTO, ret, e);
     r = fetch(target, &url, &bytes, e);
     if (r == 0)
         r = input_decode(&bytes, INPUT_AUTO, &input_local, ret, NULL, e);

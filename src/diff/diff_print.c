@@ -34,13 +34,21 @@ static void put_outcome(struct buf *out, const struct diff_gate *g)
         buf_printf(out, "%.4g%s", g->value, share ? " %" : g->unit);
     if (g->change && (g->measure != DIFF_PERCENT || g->before != 0))
         buf_printf(out, " (%.4g%s → %.4g%s)", g->before, unit, g->now, unit);
+    if (!isnan(g->reach) && g->outcome == DIFF_INCONCLUSIVE)
+        buf_printf(out, ", ± %.3g", g->reach);
     if (!isnan(g->p))
         buf_printf(out, g->p < 0.0001 ? ", p < 0.0001" : ", p = %.4f", g->p);
 }
 
-static const char *state(const struct diff_gate *g)
+/* A result in the form that stands out. */
+static const char *state(enum diff_outcome o)
 {
-    return g->failed ? "FAILED" : "passed";
+    return o == DIFF_FAILED ? "FAILED" : o == DIFF_INCONCLUSIVE ? "INCONCLUSIVE" : "passed";
+}
+
+static const char *mark(enum diff_outcome o)
+{
+    return o == DIFF_FAILED ? "❌" : o == DIFF_INCONCLUSIVE ? "❔" : "✅";
 }
 
 /* --- text --- */
@@ -76,7 +84,7 @@ int diff_print_text(const struct diff_result *d, struct buf *out)
     if (n && d->rows->tested)
         buf_puts(out, "*: significant, corrected for the number of functions\n");
     for (uint32_t i = 0; i < d->n_gates; i++) {
-        buf_printf(out, "%s%s: %s: ", i ? "" : "\n", state(&d->gates[i]), d->gates[i].text);
+        buf_printf(out, "%s%s: %s: ", i ? "" : "\n", state(d->gates[i].outcome), d->gates[i].text);
         put_outcome(out, &d->gates[i]);
         buf_putc(out, '\n');
     }
@@ -102,7 +110,10 @@ void diff_print_markdown(const struct diff_result *d, struct buf *out)
 {
     uint32_t n = shown(d);
 
-    buf_printf(out, "### wick diff: %s\n\n", !d->n_gates ? "comparison" : d->failed ? "failed ❌" : "passed ✅");
+    if (d->n_gates)
+        buf_printf(out, "### wick diff: %s %s\n\n", diff_outcome_name(d->outcome), mark(d->outcome));
+    else
+        buf_puts(out, "### wick diff: comparison\n\n");
     put_code(out, str_from(d->old));
     buf_puts(out, " → ");
     put_code(out, str_from(d->new));
@@ -114,7 +125,7 @@ void diff_print_markdown(const struct diff_result *d, struct buf *out)
         put_code(out, str_from(d->gates[i].text));
         buf_puts(out, " | ");
         put_outcome(out, &d->gates[i]);
-        buf_printf(out, " | %s |\n", d->gates[i].failed ? "❌ failed" : "✅ passed");
+        buf_printf(out, " | %s %s |\n", mark(d->gates[i].outcome), diff_outcome_name(d->gates[i].outcome));
     }
     if (n)
         buf_printf(out, "%s| function | old | new | points |%s\n|---|---:|---:|---:|%s\n", d->n_gates ? "\n" : "",
@@ -165,7 +176,9 @@ static void put_gate(struct buf *out, const struct diff_gate *g)
     json_put_key_double(out, &first, "before", g->before);
     json_put_key_double(out, &first, "now", g->now);
     json_put_key_double(out, &first, "p", g->p); /* null: not tested */
-    json_put_key_bool(out, &first, "failed", g->failed);
+    json_put_key_double(out, &first, "reach", g->reach); /* null: not tested */
+    json_put_key_text(out, &first, "outcome", diff_outcome_name(g->outcome));
+    json_put_key_bool(out, &first, "failed", g->outcome == DIFF_FAILED);
     buf_putc(out, '}');
 }
 
@@ -195,6 +208,7 @@ void diff_print_json(const struct diff_result *d, struct buf *out)
         put_gate(out, &d->gates[i]);
     }
     buf_putc(out, ']');
-    json_put_key_bool(out, &first, "failed", d->failed);
+    json_put_key_text(out, &first, "outcome", diff_outcome_name(d->outcome));
+    json_put_key_bool(out, &first, "failed", d->outcome == DIFF_FAILED);
     buf_puts(out, "}\n");
 }

@@ -13,7 +13,7 @@ struct diff_result {
     const struct diff_gate *gates;
     uint32_t n_gates;
     uint32_t limit; /* of the rows */
-    bool failed;
+    enum diff_outcome outcome; /* the worst of the conditions */
 };
 
 int diff_print_text(const struct diff_result *d, struct buf *out);

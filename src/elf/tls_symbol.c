@@ -5,7 +5,14 @@
 
 #include <errno.h>
 
-enum { MODULES_MAX = 65536, OFFSET_MAX = 1 << 26, DISTANCE_MAX = 1 << 26 };
+enum { MODULES_MAX = 65536, OFFSET_MAX = 1 << 26, TCB = 16 /* arm64: between the thread pointer and the first block */ };
+
+/* The distance of a block from the thread pointer: a pointer is not so small, nor so large. */
+#if defined(__x86_64__)
+enum { DISTANCE_MIN = -(1 << 26), DISTANCE_MAX = -1 };
+#else
+enum { DISTANCE_MIN = 16, DISTANCE_MAX = 1 << 20 };
+#endif
 
 /* A TLS symbol that the table defines; its index into *ret_index. */
 static bool find_in(const struct elf_file *f, const struct elf_section *table, struct str name, Elf64_Sym *ret,
@@ -36,6 +43,15 @@ static bool is_for(const Elf64_Rela *r, uint32_t symbol, uint64_t value)
     return of == symbol || (of == 0 && (uint64_t) r->r_addend == value);
 }
 
+static enum tls_access access_by(uint32_t relocation, bool arm)
+{
+    if (relocation == (arm ? R_AARCH64_TLS_TPREL : R_X86_64_TPOFF64))
+        return TLS_INITIAL_EXEC;
+    if (relocation == (arm ? R_AARCH64_TLSDESC : R_X86_64_TLSDESC))
+        return TLS_DESCRIPTOR;
+    return relocation == (arm ? R_AARCH64_TLS_DTPMOD : R_X86_64_DTPMOD64) ? TLS_GENERAL : TLS_NO_SLOT;
+}
+
 static void find_slot(const struct elf_file *f, const struct elf_section *rela, uint32_t symbol, struct tls_symbol *ret)
 {
     struct elf_bytes b = elf_bytes_of(f, rela);
@@ -44,20 +60,10 @@ static void find_slot(const struct elf_file *f, const struct elf_section *rela, 
         Elf64_Rela r;
 
         memcpy(&r, b.p + at, sizeof r);
-        switch (ELF64_R_TYPE(r.r_info)) {
-        case R_X86_64_TPOFF64:
-            if (is_for(&r, symbol, ret->value))
-                ret->access = TLS_INITIAL_EXEC;
-            break;
-        case R_X86_64_TLSDESC:
-            if (is_for(&r, symbol, ret->value))
-                ret->access = TLS_DESCRIPTOR;
-            break;
-        case R_X86_64_DTPMOD64: /* the slot after it has the offset, filled by the linker when there is no symbol */
-            if (ELF64_R_SYM(r.r_info) == symbol)
-                ret->access = TLS_GENERAL;
-            break;
-        }
+        ret->access = access_by((uint32_t) ELF64_R_TYPE(r.r_info), f->machine == EM_AARCH64);
+        /* the slot after a module's has the offset, filled by the linker when there is no symbol */
+        if (ret->access == TLS_GENERAL ? ELF64_R_SYM(r.r_info) != symbol : !is_for(&r, symbol, ret->value))
+            ret->access = TLS_NO_SLOT;
         ret->slot = r.r_offset;
     }
 }
@@ -70,7 +76,7 @@ bool tls_symbol_find(const struct elf_file *f, struct str name, struct tls_symbo
     Elf64_Sym s;
 
     *ret = (struct tls_symbol){0};
-    if (!f->is64 || f->machine != EM_X86_64)
+    if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64))
         return false;
     if (!table) {
         table = elf_find_section(f, ".symtab"); /* a static program, which exports no symbols */
@@ -85,7 +91,8 @@ bool tls_symbol_find(const struct elf_file *f, struct str name, struct tls_symbo
 
             if (align > OFFSET_MAX || align & (align - 1) || size > OFFSET_MAX || s.st_value >= size)
                 return false;
-            ret->exec = (int64_t) s.st_value - (int64_t) ALIGN_UP(size, align);
+            ret->exec = f->machine == EM_AARCH64 ? (int64_t) (s.st_value + ALIGN_UP(TCB, align))
+                                                 : (int64_t) s.st_value - (int64_t) ALIGN_UP(size, align);
         }
     if (!ret->exec)
         return false;
@@ -97,7 +104,7 @@ bool tls_symbol_find(const struct elf_file *f, struct str name, struct tls_symbo
 
 static bool near_pointer(uint64_t v)
 {
-    return (int64_t) v < 0 && (int64_t) v > -DISTANCE_MAX;
+    return (int64_t) v >= DISTANCE_MIN && (int64_t) v <= DISTANCE_MAX;
 }
 
 int tls_symbol_place(const struct tls_symbol *s, bool executable, const struct proc_memory *m, uint64_t bias,

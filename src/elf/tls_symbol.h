@@ -3,11 +3,14 @@
  * Where a thread-local variable of a file is, for readers outside of the process. The compiler addresses it in one of
  * four ways, and the file's relocations show which:
  *
- *   local exec      in an executable: a fixed distance below the thread pointer, known from the file alone
+ *   local exec      in an executable: a fixed distance from the thread pointer (below it on x86-64, above it on arm64), known
+ *                   from the file alone
  *   initial exec    R_X86_64_TPOFF64: the slot holds the distance
  *   general         R_X86_64_DTPMOD64 and DTPOFF64: two slots hold the number of the module and the offset in its block
  *   descriptor      R_X86_64_TLSDESC: two slots hold a function and its argument, which is the distance when the block is in
  *                   the static area, else points to {module, offset}
+ *
+ * arm64 has the same four: R_AARCH64_TLS_TPREL, TLS_DTPMOD, TLSDESC.
  *
  * The loader fills slots when it loads the file.
  */
@@ -26,7 +29,7 @@ struct tls_symbol {
     uint64_t slot; /* ELF address */
 };
 
-/* False when the file does not define the variable. x86-64 only. */
+/* False when the file does not define the variable. */
 bool tls_symbol_find(const struct elf_file *f, struct str name, struct tls_symbol *ret);
 
 struct tls_place {

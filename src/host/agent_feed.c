@@ -10,15 +10,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/agent_caps.h"
+#include "agent/perf_open.h"
+#include "agent/perf_opener.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/thread.h"
@@ -28,8 +30,12 @@
 #include "model/batch.h"
 #include "model/sink.h"
 
-enum { FEED_FD = 3, OPTIONS_FD = 4, SEND_TIMEOUT_S = 5 };
+/* A sampler tells its state every second; one that starts has nothing to tell for a while. */
+enum { FEED_FD = 3, OPTIONS_FD = 4, SEND_TIMEOUT_S = 5, SILENT_S = 15, BEGIN_S = 120, END_S = 8, WAIT_MS = 1000 };
 #define LAST_WORDS (1u << 31)
+#define PULSE (1u << 30)
+static const char *const WHAT_ENDED =
+    "All processes of the agent were killed, and it was not started again; this machine is not sampled.";
 
 /* One frame on its way to the store. */
 struct delivery {
@@ -45,6 +51,9 @@ struct agent_feed {
     struct agent_feed_counts counts;
     unsigned waiting; /* deliveries that the store has not answered */
     struct log_limit log_losses;
+    struct agent_pulse pulse;
+    bool has_pulse;
+    unsigned silent_s; /* seconds in which nothing was heard of the agent */
     pthread_t thread;
     bool running;
     atomic_bool ended; /* the agent sends no more; reason and fix are set before this flag */
@@ -114,6 +123,15 @@ struct sink *agent_feed_sink(int fd)
     return &f.sink;
 }
 
+void agent_feed_tell(int fd, const struct agent_pulse *p)
+{
+    char frame[4 + sizeof *p];
+
+    store_u32(frame, PULSE | (uint32_t) sizeof *p);
+    memcpy(frame + 4, p, sizeof *p);
+    send(fd, frame, sizeof frame, MSG_NOSIGNAL | MSG_DONTWAIT); /* a short message is sent whole or not at all */
+}
+
 /* Root without these rights usually runs in a container, which can be given them. */
 static void put_fix(struct buf *out, int r)
 {
@@ -126,6 +144,8 @@ static void put_fix(struct buf *out, int r)
         for (const struct agent_cap *c = agent_caps; c->name; c++)
             if (!agent_cap_has(c->number))
                 buf_printf(out, " --cap-add=%s", c->name + strlen("CAP_"));
+        if (perf_opener_fd() < 0 && perf_paranoid() > 2)
+            buf_puts(out, " --cap-add=SYS_ADMIN");
         buf_puts(out, " …");
     }
 }
@@ -138,101 +158,6 @@ void agent_feed_last_words(int fd, int r, const char *reason)
     buf_printf(&words, "\n%.*s", AGENT_WORDS_MAX / 2, reason);
     if (!buf_error(&words) && send_head(fd, LAST_WORDS | (uint32_t) words.n) == 0)
         send_all(fd, words.p, words.n);
-}
-
-/* True when the other side of the pair is closed. */
-static bool is_alone(int fd)
-{
-    struct pollfd p = {fd, 0, 0};
-
-    return poll(&p, 1, 0) > 0 && p.revents & (POLLHUP | POLLERR);
-}
-
-bool agent_feed_must_go_on(int fd)
-{
-    if (is_alone(fd))
-        return false;
-    log_warn("the supervisor of the agent was killed; another one takes over");
-    return true;
-}
-
-static void on_child(int sig)
-{
-    (void) sig; /* it interrupts ppoll() */
-}
-
-static int wait_for(pid_t pid)
-{
-    int status = 0;
-
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
-}
-
-/* Answers the server's requests until the agent ends; returns its status. */
-static int answer_requests(int fd, struct agent_profiles *p, pid_t agent)
-{
-    sigset_t mask;
-    int status = 0;
-
-    sigprocmask(SIG_BLOCK, NULL, &mask);
-    sigdelset(&mask, SIGCHLD);
-    for (;;) {
-        struct pollfd fds[1 + AGENT_PROFILES_MAX] = {{fd, POLLIN, 0}};
-        pid_t ended = waitpid(agent, &status, WNOHANG);
-
-        if (ended == agent || (ended < 0 && errno != EINTR))
-            return status;
-        agent_profiles_tend(p);
-        if (ppoll(fds, 1 + agent_profiles_poll(p, fds + 1), NULL, &mask) <= 0)
-            continue;
-        if (fds[0].revents & ~POLLIN) /* the server has exited, and the agent will */
-            return wait_for(agent);
-        if (fds[0].revents)
-            agent_profiles_begin(p, fd);
-    }
-}
-
-/* SIGCHLD is blocked except during ppoll(), so that no end of a child is missed. */
-static pid_t start_agent(void)
-{
-    struct sigaction wake = {.sa_handler = on_child};
-    sigset_t child;
-    pid_t pid;
-
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
-    sigaction(SIGCHLD, &wake, NULL);
-    sigprocmask(SIG_BLOCK, &child, NULL);
-    pid = fork();
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    signal(SIGCHLD, SIG_DFL);
-    sigprocmask(SIG_UNBLOCK, &child, NULL);
-    return 0;
-}
-
-void agent_feed_keep(int fd, int (*record)(uint32_t pid, uint32_t seconds))
-{
-    struct agent_profiles profiles = {.record = record};
-
-    for (unsigned pause_s = 1;; pause_s = MIN(pause_s * 2, 300u)) {
-        int64_t begun = clock_mono();
-        pid_t pid = start_agent();
-        int status = 0;
-
-        if (pid == 0)
-            return;
-        if (pid > 0)
-            status = answer_requests(fd, &profiles, pid);
-        if (pid < 0 || WIFEXITED(status) || is_alone(fd)) /* a child that exits by itself has reported the reason */
-            _exit(0);
-        pause_s = clock_mono() - begun > 60 * NS_PER_S ? 1 : pause_s;
-        log_warn("the agent was killed by signal %d; restarting it in %u s", WTERMSIG(status), pause_s);
-        sleep(pause_s);
-    }
 }
 
 /* --- the server's side --- */
@@ -261,7 +186,6 @@ static int start_child(struct agent_feed *f, int options)
 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
-        prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (place_fds(pair[1], options) == 0)
             execv("/proc/self/exe", (char **) (uintptr_t) argv);
         _exit(127);
@@ -297,6 +221,132 @@ int agent_feed_start(const struct agent_run_options *o, struct agent_feed **ret,
     return 0;
 }
 
+/* --- its state --- */
+static bool is_hung(const struct agent_feed *f)
+{
+    return f->silent_s >= (f->has_pulse ? (unsigned) SILENT_S : (unsigned) BEGIN_S);
+}
+
+/* Counts seconds rather than the time that has passed, in which the whole machine may have been paused. */
+static void note_silence(struct agent_feed *f, bool silent)
+{
+    bool before, now;
+
+    pthread_mutex_lock(&f->lock);
+    before = is_hung(f);
+    f->silent_s = silent ? f->silent_s + 1 : 0;
+    now = is_hung(f);
+    pthread_mutex_unlock(&f->lock);
+    if (now && !before)
+        log_error("the host agent does not respond: this machine is not sampled; it is started again if that lasts");
+    if (before && !now)
+        log_info("the host agent responds again");
+}
+
+bool agent_feed_pulse(struct agent_feed *f, struct agent_pulse *ret)
+{
+    bool is_sampling;
+
+    pthread_mutex_lock(&f->lock);
+    *ret = f->pulse;
+    is_sampling = f->has_pulse && !is_hung(f);
+    pthread_mutex_unlock(&f->lock);
+    return is_sampling && !atomic_load(&f->ended);
+}
+
+const char *agent_feed_state(struct agent_feed *f, const char **ret_reason, const char **ret_fix)
+{
+    const char *state = "running";
+
+    *ret_reason = *ret_fix = NULL;
+    if (atomic_load(&f->ended)) {
+        *ret_reason = f->reason ? f->reason : WHAT_ENDED;
+        *ret_fix = f->fix ? f->fix : "restart the server";
+        return "failed";
+    }
+    pthread_mutex_lock(&f->lock);
+    if (is_hung(f)) {
+        state = "hung";
+        *ret_reason = "The agent does not respond: this machine is not sampled. It is started again if that lasts.";
+        *ret_fix = "wick doctor";
+    } else if (!f->has_pulse) {
+        state = "starting";
+    }
+    pthread_mutex_unlock(&f->lock);
+    return state;
+}
+
+/* The text of what was lost; which process it was, where that is known. */
+static void put_loss(const struct agent_pulse *p, int i, struct buf *out)
+{
+    buf_puts(out, agent_loss_kinds[i].text);
+    if (i == LOSS_HANGS && p->hung)
+        buf_printf(out, "; the last one is %.*s (%u), which is tried again in %llu s", (int) sizeof p->hung_comm,
+                   p->hung_comm, p->hung, (unsigned long long) p->hung_pause_s);
+}
+
+static void put_problems(struct agent_feed *f, struct buf *out)
+{
+    struct agent_pulse p;
+    const char *sep = "";
+
+    agent_feed_pulse(f, &p);
+    for (int i = 0; i < AGENT_LOSSES; i++) {
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+
+        if (!p.losses[i])
+            continue;
+        put_loss(&p, i, &text);
+        buf_printf(out, "%s{\"name\":\"%s\",\"count\":%llu,\"text\":", sep, agent_loss_kinds[i].name,
+                   (unsigned long long) p.losses[i]);
+        json_put_str(out, buf_str(&text));
+        buf_putc(out, '}');
+        sep = ",";
+    }
+}
+
+static void put_or_null(struct buf *out, const char *text)
+{
+    if (text)
+        json_put_str(out, str_from(text));
+    else
+        buf_puts(out, "null");
+}
+
+void agent_feed_json(void *feed, struct buf *out)
+{
+    struct agent_feed *f = feed;
+    struct agent_feed_counts n;
+    const char *reason, *fix, *state = agent_feed_state(f, &reason, &fix);
+
+    agent_feed_counts(f, &n);
+    buf_printf(out, "\"state\":\"%s\",\"reason\":", state);
+    put_or_null(out, reason);
+    buf_puts(out, ",\"fix\":");
+    put_or_null(out, fix);
+    buf_printf(out, ",\"lostSamples\":%llu,\"problems\":[", (unsigned long long) n.lost_samples);
+    put_problems(f, out);
+    buf_putc(out, ']');
+}
+
+void agent_feed_lines(void *feed, struct buf *out)
+{
+    struct agent_feed *f = feed;
+    const char *reason, *fix, *state = agent_feed_state(f, &reason, &fix);
+    struct agent_pulse p;
+
+    if (reason)
+        buf_printf(out, "agent %s: %s%s%s\n", state, reason, fix ? "; " : "", fix ? fix : "");
+    agent_feed_pulse(f, &p);
+    for (int i = 0; i < AGENT_LOSSES; i++)
+        if (p.losses[i]) {
+            buf_printf(out, "agent: %llu ", (unsigned long long) p.losses[i]);
+            put_loss(&p, i, out);
+            buf_putc(out, '\n');
+        }
+}
+
+/* --- what it sends --- */
 /* Reads n bytes; false when the agent ended or the feed is to stop. */
 static bool read_exactly(struct agent_feed *f, void *p, size_t n)
 {
@@ -305,12 +355,14 @@ static bool read_exactly(struct agent_feed *f, void *p, size_t n)
     while (n) {
         struct pollfd fds[] = {{f->fd, POLLIN, 0}, {f->stop_fd, POLLIN, 0}};
         ssize_t got;
+        int r = poll(fds, 2, WAIT_MS);
 
-        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+        if (r < 0 && errno != EINTR)
             return false;
-        if (fds[1].revents)
+        note_silence(f, r == 0);
+        if (r > 0 && fds[1].revents)
             return false;
-        if (!fds[0].revents)
+        if (r <= 0 || !fds[0].revents)
             continue;
         got = read(f->fd, at, n);
         if (got <= 0)
@@ -318,6 +370,19 @@ static bool read_exactly(struct agent_feed *f, void *p, size_t n)
         at += got;
         n -= (size_t) got;
     }
+    return true;
+}
+
+static bool take_pulse(struct agent_feed *f, uint32_t n)
+{
+    struct agent_pulse p;
+
+    if (n != sizeof p || !read_exactly(f, &p, n))
+        return false;
+    pthread_mutex_lock(&f->lock);
+    f->pulse = p;
+    f->has_pulse = true;
+    pthread_mutex_unlock(&f->lock);
     return true;
 }
 
@@ -389,14 +454,6 @@ void agent_feed_counts(struct agent_feed *f, struct agent_feed_counts *ret)
     pthread_mutex_unlock(&f->lock);
 }
 
-uint64_t agent_feed_lost(void *feed)
-{
-    struct agent_feed_counts n;
-
-    agent_feed_counts(feed, &n);
-    return n.lost_samples;
-}
-
 static bool take_frame(struct agent_feed *f)
 {
     _cleanup_(buf_done) struct buf body = BUF_INIT;
@@ -413,6 +470,8 @@ static bool take_frame(struct agent_feed *f)
         take_words(f, n & ~LAST_WORDS);
         return false;
     }
+    if (n & PULSE)
+        return take_pulse(f, n & ~PULSE);
     if (n > AGENT_FRAME_MAX) {
         log_error("the agent is off: it sent invalid data");
         return false;
@@ -432,25 +491,33 @@ static bool take_frame(struct agent_feed *f)
     return true;
 }
 
+/* Waits for the end of the agent's starter, which ends the others. */
+static void reap(struct agent_feed *f)
+{
+    for (int i = 0; i < END_S * 10 && f->pid > 0; i++) {
+        if (waitpid(f->pid, NULL, WNOHANG) != 0)
+            f->pid = 0;
+        else
+            poll(NULL, 0, 100);
+    }
+}
+
 static void *run(void *arg)
 {
     struct agent_feed *f = arg;
+    struct pollfd stop = {f->stop_fd, POLLIN, 0};
 
     while (take_frame(f))
         ;
     atomic_store(&f->ended, true);
+    if (poll(&stop, 1, 0) > 0)
+        return NULL;
+    if (!f->reason)
+        log_error("the host agent is off: all its processes were killed, and it was not started again; this machine is "
+                  "not sampled; restart the server");
+    shutdown(f->fd, SHUT_RDWR);
+    reap(f);
     return NULL;
-}
-
-bool agent_feed_ended(void *feed, const char **ret_reason, const char **ret_fix)
-{
-    struct agent_feed *f = feed;
-
-    if (!atomic_load(&f->ended))
-        return false;
-    *ret_reason = f->reason;
-    *ret_fix = f->fix;
-    return true;
 }
 
 int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e)
@@ -464,11 +531,11 @@ int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], stru
     return agent_profiles_ask(f->fd, pid, seconds, ret, e);
 }
 
-int agent_feed_owner(struct agent_feed *f, const char *address, int ret[2], struct err *e)
+int agent_feed_owner(struct agent_feed *f, const char *address, bool named, int ret[2], struct err *e)
 {
     if (atomic_load(&f->ended))
         return err_set(e, -ESHUTDOWN, "the agent is off");
-    return agent_profiles_ask_owner(f->fd, address, ret, e);
+    return agent_profiles_ask_owner(f->fd, address, named, ret, e);
 }
 
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e)
@@ -489,11 +556,8 @@ void agent_feed_free(struct agent_feed *f)
         return;
     if (f->running && write(f->stop_fd, &one, sizeof one) == sizeof one)
         pthread_join(f->thread, NULL);
-    fd_close(f->fd);
-    if (f->pid > 0) {
-        kill(f->pid, SIGTERM);
-        waitpid(f->pid, NULL, 0);
-    }
+    fd_close(f->fd); /* which ends the agent */
+    reap(f);
     fd_close(f->stop_fd);
     pthread_mutex_lock(&f->lock);
     while (f->waiting) /* the store answers every request before it closes */

@@ -7,8 +7,9 @@
  * An agent that cannot go on sends the reason in a last frame: bit 31 of the length is set, and the bytes are the
  * command that helps, a newline, and the reason.
  *
- * The agent is two processes: one that samples, and one that starts it again when it dies. Requests from the server to
- * the agent are described in agent_profiles.h.
+ * While it samples, it tells its state every second: bit 30 of the length is set, and the bytes are a struct agent_pulse.
+ *
+ * The processes of the agent are described in agent_keep.h, requests from the server to it in agent_profiles.h.
  *
  * The child has the agent's capabilities and no listener; the server has none of them.
  */
@@ -18,10 +19,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "agent/agent_loss.h"
 #include "base/err.h"
 
 struct agent_feed;
 struct agent_run_options;
+struct buf;
 struct sink;
 
 enum { AGENT_FRAME_MAX = 64 << 20, AGENT_WORDS_MAX = 2000 };
@@ -31,34 +34,41 @@ enum { AGENT_FRAME_MAX = 64 << 20, AGENT_WORDS_MAX = 2000 };
 int agent_feed_start(const struct agent_run_options *o, struct agent_feed **ret, struct err *e);
 /* Starts a thread that passes what the agent sends to sink. */
 int agent_feed_run(struct agent_feed *f, struct sink *sink, struct err *e);
-/* True when the agent sends no more: it lacks rights, or gave up. Then *ret_reason is its error message and the other
- * output the command that helps; NULL when it reported nothing. Both are valid as long as the feed, which is the ctx of
- * struct ui_info. */
-bool agent_feed_ended(void *feed, const char **ret_reason, const char **ret_fix);
+/* What the agent tells of itself while it samples. */
+struct agent_pulse {
+    uint64_t losses[AGENT_LOSSES]; /* agent_loss.h */
+    uint64_t hung_pause_s;
+    uint32_t hung;      /* the process that was set aside last; 0: none */
+    char hung_comm[16]; /* its name */
+};
+
+/* starting, running, hung or failed; why it does not sample and what helps, which live as long as f, else NULL. */
+const char *agent_feed_state(struct agent_feed *f, const char **ret_reason, const char **ret_fix);
+/* The state of the agent as members of a JSON object: state (starting, running, hung, failed), reason, fix, lostSamples,
+ * problems. The feed is the ctx of struct ui_info. */
+void agent_feed_json(void *feed, struct buf *out);
+/* The same as lines, only what is not as it should be. */
+void agent_feed_lines(void *feed, struct buf *out);
 /* For struct pid_profiler, with the feed as ctx. */
 int agent_feed_profile(void *feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
 /* Asks which process holds the socket with this local address (agent_profiles.h): fails at once when the agent has ended. */
-int agent_feed_owner(struct agent_feed *f, const char *address, int ret[2], struct err *e);
+int agent_feed_owner(struct agent_feed *f, const char *address, bool named, int ret[2], struct err *e);
 /* What happened to the batches that the agent sent. */
 struct agent_feed_counts {
     uint64_t taken_batches, taken_samples; /* acknowledged by the store */
     uint64_t lost_batches, lost_samples;   /* refused by the store: the agent does not send them again */
 };
 void agent_feed_counts(struct agent_feed *f, struct agent_feed_counts *ret);
-uint64_t agent_feed_lost(void *feed); /* lost_samples, for struct ui_info */
-/* Ends the agent and waits for the store's answers; NULL is allowed. */
+/* What the agent itself lost, by kind, and whether it samples. */
+bool agent_feed_pulse(struct agent_feed *f, struct agent_pulse *ret);
+/* Ends the agent and waits for the store's answers. An agent that does not end is left to its starter. NULL is allowed. */
 void agent_feed_free(struct agent_feed *f);
 
 /* The agent's side: a sink that writes frames to fd. Frames that the server does not read in time are dropped. */
 struct sink *agent_feed_sink(int fd);
+/* Tells the state; left out when the server does not read. */
+void agent_feed_tell(int fd, const struct agent_pulse *p);
 /* Sends the last frame: r is the error that ends the agent, reason its error message. */
 void agent_feed_last_words(int fd, int r, const char *reason);
-/* Forks and returns in a child, which does the work. The calling process does not return: it starts another child when
- * one dies, until the server is gone or a child exits by itself. Meanwhile it answers the server's requests
- * (agent_profiles.h): they are answered at once, however busy the child is. record: as in struct agent_profiles. */
-void agent_feed_keep(int fd, int (*record)(uint32_t pid, uint32_t seconds));
-/* To be called after the work ended without an error. True when the server is still there: then the supervising process
- * was killed, and the caller takes its place with agent_feed_keep(). */
-bool agent_feed_must_go_on(int fd);
 
 #endif

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/identity.h"
+#include "agent/perf_opener.h"
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "proc/socket_owner.h"
@@ -80,9 +82,9 @@ int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct
     return send_with_pipes(feed, &(struct profile_request){.pid = (uint32_t) pid, .seconds = seconds}, ret, e);
 }
 
-int agent_profiles_ask_owner(int feed, const char *address, int ret[2], struct err *e)
+int agent_profiles_ask_owner(int feed, const char *address, bool named, int ret[2], struct err *e)
 {
-    struct profile_request q = {0};
+    struct profile_request q = {.seconds = named};
 
     if (strlen(address) >= sizeof q.address)
         return err_set(e, -EINVAL, "'%s' is not an address", address);
@@ -112,15 +114,25 @@ static bool read_request(int feed, struct profile_request *ret, int fds[2])
     return true;
 }
 
-static int print_owner(const char *address)
+static int print_owner(const char *address, bool named)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
     struct socket_owner owner;
 
     if (socket_owner_find(address, &owner) < 0)
         return EXIT_FAILURE;
+    if (named)
+        identity_name(owner.pid, owner.service, sizeof owner.service, owner.command, sizeof owner.command);
     socket_owner_put(&owner, &b);
     return buf_error(&b) || fd_write_all(STDOUT_FILENO, b.p, b.n) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* Closes all descriptors except the first three and this one. */
+static void close_all_but(int fd)
+{
+    if (fd > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned) fd - 1, 0);
+    close_range((unsigned) MAX(fd, STDERR_FILENO) + 1, ~0U, 0);
 }
 
 /* Runs in the child, which keeps only the rights of the agent. */
@@ -129,8 +141,8 @@ static _Noreturn void answer(const struct agent_profiles *p, const struct profil
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (dup2(fds[0], STDOUT_FILENO) < 0 || dup2(fds[1], STDERR_FILENO) < 0)
         _exit(EXIT_FAILURE);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    _exit(q->pid ? p->record(q->pid, q->seconds) : print_owner(q->address));
+    close_all_but(perf_opener_fd());
+    _exit(q->pid ? p->record(q->pid, q->seconds) : print_owner(q->address, q->seconds));
 }
 
 void agent_profiles_begin(struct agent_profiles *p, int feed)

@@ -14,6 +14,7 @@
 #define HOST_AGENT_PROFILES_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -36,8 +37,8 @@ struct agent_profiles {
  * the caller. */
 int agent_profiles_ask(int feed, pid_t pid, unsigned seconds, int ret[2], struct err *e);
 
-/* The server's side: asks who holds the socket with this local address. ret: as above. */
-int agent_profiles_ask_owner(int feed, const char *address, int ret[2], struct err *e);
+/* The server's side: asks who holds the socket with this local address, and what it is called. ret: as above. */
+int agent_profiles_ask_owner(int feed, const char *address, bool named, int ret[2], struct err *e);
 
 /* The side of the agent's supervisor, a process with a single thread. */
 void agent_profiles_begin(struct agent_profiles *p, int feed); /* accepts the request that can be read from feed */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "agent/agent_caps.h"
+#include "agent/perf_opener.h"
 #include "base/confine.h"
 #include "base/log.h"
 #include "base/macros.h"
@@ -66,11 +67,31 @@ uid_t agent_rights_uid(void)
     return pw ? pw->pw_uid : AGENT_UID;
 }
 
+/* clang-format off */
+static const struct confine_rule opener_calls[] = {
+    {.call = __NR_perf_event_open}, {.call = __NR_recvmsg}, {.call = __NR_sendmsg}, {.call = __NR_close},
+    {.call = __NR_exit_group}, {.call = __NR_rt_sigreturn},
+};
+/* clang-format on */
+
+/* Of the process that opens perf events (agent/perf_opener.h). */
+static int restrict_opener(void)
+{
+    const uint64_t keep = CONFINE_CAP(CAP_SYS_ADMIN);
+    int r = geteuid() == 0 ? become(keep, NULL) : 0;
+
+    if (r == 0)
+        r = confine_caps(keep);
+    return r < 0 ? r : confine_calls(opener_calls, ARRAY_SIZE(opener_calls), NULL, 0);
+}
+
 int agent_rights_drop(bool keep_caps, struct err *e)
 {
     uint64_t keep = wanted(), have = 0;
     int r = confine_caps_get(&have);
 
+    if (r == 0 && !keep_caps && have & CONFINE_CAP(CAP_SYS_ADMIN))
+        r = perf_opener_start(restrict_opener);
     if (r == 0 && !(have & CONFINE_CAP(CAP_BPF)) && have & CONFINE_CAP(CAP_SYS_ADMIN))
         keep |= CONFINE_CAP(CAP_SYS_ADMIN); /* before Linux 5.8 it includes the newer ones */
     raise_memlock();
@@ -83,5 +104,20 @@ int agent_rights_drop(bool keep_caps, struct err *e)
     if (r < 0)
         return err_set(e, r, "cannot drop capabilities: %s", strerror(-r));
     r = confine_calls(confine_daemon, confine_daemon_n, more, ARRAY_SIZE(more));
-    return r < 0 ? err_set(e, r, "cannot install the system call filter: %s", strerror(-r)) : 0;
+    if (r < 0)
+        return err_set(e, r, "cannot install the system call filter: %s", strerror(-r));
+    perf_opener_settle();
+    return 0;
+}
+
+/* Beyond the rights of the agent itself: to become its user, to give up rights, to open perf events for it, to raise its
+ * limits, and to end it when it hangs. */
+int agent_rights_starter(void)
+{
+    static const int more_caps[] = {CAP_SETUID, CAP_SETGID, CAP_SETPCAP, CAP_SYS_ADMIN, CAP_SYS_RESOURCE, CAP_KILL};
+    uint64_t keep = wanted();
+
+    for (size_t i = 0; i < ARRAY_SIZE(more_caps); i++)
+        keep |= CONFINE_CAP(more_caps[i]);
+    return geteuid() == 0 ? confine_caps(keep) : 0;
 }

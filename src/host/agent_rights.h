@@ -17,4 +17,7 @@ uid_t agent_rights_uid(void);
  * exists, else a uid without an account. keep_caps: only set no_new_privs and the filter of system calls. */
 int agent_rights_drop(bool keep_caps, struct err *e);
 
+/* Of the process that starts the agent again (agent_keep.h): drops all that a new agent does not need. */
+int agent_rights_starter(void);
+
 #endif

@@ -82,19 +82,22 @@ static int fetch_from(struct str url, const struct object *o, const char *folder
     return fd_write_file(file, res.body.p, res.body.n, e);
 }
 
-static bool fetch_one(const struct debug_fetch *f, const struct object *o, const char *folder)
+/* *dead has a bit for each server that did not answer: it is not waited for again. */
+static bool fetch_one(const struct debug_fetch *f, const struct object *o, const char *folder, uint64_t *dead)
 {
     struct str rest = str_from(f->urls);
     struct err e = {0};
     int last = -ENOENT;
 
     say(f, "fetching debug information of", o, NULL);
-    while (rest.n) {
+    for (unsigned i = 0; rest.n && i < 64; i++) {
         struct str url = str_trim(str_cut(&rest, ' '));
-        int r = url.n ? fetch_from(url, o, folder, &e) : -ENOENT;
+        int r = url.n && !(*dead & 1ull << i) ? fetch_from(url, o, folder, &e) : -ENOENT;
 
         if (r == 0)
             return true;
+        if (r != -ENOENT && r != -EPROTO)
+            *dead |= 1ull << i;
         last = r == -ENOENT ? last : r;
     }
     say(f, "no debug information of", o, last == -ENOENT ? "no debuginfod server has it" : err_message(&e, last));
@@ -105,11 +108,12 @@ size_t debug_fetch_missing(const struct debug_fetch *f, struct objects *objects)
 {
     char folder[PATH_MAX];
     size_t at = 0, n = 0;
+    uint64_t dead = 0;
     struct object *o;
 
     if (!f->urls || !*f->urls || cache_folder(folder) < 0)
         return 0;
     while ((o = debug_file_next_missing(objects, &at)))
-        n += o->gnu_id[0] && fetch_one(f, o, folder);
+        n += o->gnu_id[0] && fetch_one(f, o, folder, &dead);
     return n;
 }

@@ -16,6 +16,7 @@ struct doctor_check {
 };
 
 extern const struct doctor_check doctor_system[]; /* what the kernel allows an agent to see; ends with name == NULL */
+extern const struct doctor_check doctor_agent[];  /* what it then samples */
 extern const struct doctor_check doctor_serve[];  /* what `wick serve` needs */
 
 void doctor_say(struct doctor_result *r, enum doctor_verdict v, const char *fix, const char *fmt, ...)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -19,6 +20,17 @@
 #ifndef CAP_BPF
 #define CAP_BPF 39
 #endif
+
+void doctor_say(struct doctor_result *r, enum doctor_verdict v, const char *fix, const char *fmt, ...)
+{
+    va_list ap;
+
+    r->verdict = v;
+    snprintf(r->fix, sizeof r->fix, "%s", fix);
+    va_start(ap, fmt);
+    vsnprintf(r->state, sizeof r->state, fmt, ap);
+    va_end(ap);
+}
 
 /* A number in a file of /proc/sys; -1 if the file does not exist. */
 static long sysctl_number(const char *path)
@@ -103,8 +115,31 @@ static void check_perf(struct doctor_result *r)
     else if (v > 2 && !has_capability(CAP_PERFMON) && !has_capability(CAP_SYS_ADMIN))
         doctor_say(r, DOCTOR_NOTE, "sysctl kernel.perf_event_paranoid=2 (or lower), or CAP_PERFMON",
                    "kernel.perf_event_paranoid is %ld: users may not use perf events", v);
+    else if (!has_capability(CAP_PERFMON) && !has_capability(CAP_SYS_ADMIN))
+        doctor_say(r, DOCTOR_NOTE, "", "kernel.perf_event_paranoid is %ld: only processes of this user%s", v,
+                   v > 1 ? ", without the kernel" : "");
     else
         doctor_say(r, DOCTOR_OK, "", "kernel.perf_event_paranoid is %ld", v);
+}
+
+/* Whether this user sees addresses in /proc/kallsyms: what else but kptr_restrict decides that differs between kernels. */
+static bool sees_kernel_addresses(void)
+{
+    char text[4096];
+    int fd = fd_open(AT_FDCWD, "/proc/kallsyms", O_RDONLY, 0);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
+    bool line = true;
+
+    fd_close(fd);
+    for (ssize_t i = 0; i < n; i++) {
+        if (line && text[i] == ' ') /* after the address */
+            line = false;
+        else if (line && text[i] != '0')
+            return true;
+        else if (text[i] == '\n')
+            line = true;
+    }
+    return false;
 }
 
 static void check_kernel_names(struct doctor_result *r)
@@ -115,6 +150,8 @@ static void check_kernel_names(struct doctor_result *r)
         doctor_say(r, DOCTOR_NOTE,
                    v > 1 ? "sysctl kernel.kptr_restrict=1" : "CAP_SYSLOG, or sysctl kernel.kptr_restrict=0",
                    "kernel.kptr_restrict is %ld: kernel frames have no names", v);
+    else if (!sees_kernel_addresses())
+        doctor_say(r, DOCTOR_NOTE, "CAP_SYSLOG", "/proc/kallsyms has no addresses for this user: kernel frames have no names");
     else
         doctor_say(r, DOCTOR_OK, "", "kernel.kptr_restrict is %ld", v);
 }
@@ -126,10 +163,10 @@ static void check_ptrace(struct doctor_result *r)
     if (v > 0 && !has_capability(CAP_SYS_PTRACE))
         doctor_say(r, DOCTOR_NOTE, "CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0",
                    "kernel.yama.ptrace_scope is %ld: 'wick dump PID' works for children only", v);
-    else if (v < 0)
-        doctor_say(r, DOCTOR_OK, "", "other processes are readable");
+    else if (!has_capability(CAP_SYS_PTRACE))
+        doctor_say(r, DOCTOR_NOTE, "CAP_SYS_PTRACE", "only processes of this user are readable");
     else
-        doctor_say(r, DOCTOR_OK, "", "kernel.yama.ptrace_scope is %ld", v);
+        doctor_say(r, DOCTOR_OK, "", "processes of all users are readable");
 }
 
 static void check_confinement(struct doctor_result *r)

@@ -11,6 +11,7 @@
 #include "conf/yaml.h"
 #include "host/scrape_config.h"
 #include "pipeline/graph/flow.h"
+#include "pipeline/k8s/k8s_pods.h"
 
 struct export_flow {
     struct conf conf;
@@ -83,6 +84,20 @@ static void put_kubernetes(struct conf_maker *x, struct conf_node *root, const c
     }
     make_text(x, make_map(x, k8s, "filter"), "node_from_env_var", STR("KUBE_NODE_NAME"));
     make_list(x, make_map(x, k8s, "extract"), "metadata", metadata);
+    make_text(x, make_map(x, k8s, "extract"), "service_annotation", STR("wick.dev/service"));
+}
+
+/* Scrapes the pods of this node that ask for it by an annotation. */
+static void put_pods(struct conf_maker *x, struct conf_node *root, const char *api)
+{
+    struct conf_node *k8s = make_map(x, make_map(x, make_map(x, root, "receivers"), "pprof/pods"), "kubernetes");
+
+    make_string(x, k8s, "api_server", str_from(api));
+    if (str_starts(str_from(api), STR("https://"))) {
+        make_text(x, k8s, "token_file", STR(K8S_ACCOUNT "token"));
+        make_text(x, k8s, "ca_file", STR(K8S_ACCOUNT "ca.crt"));
+    }
+    make_text(x, k8s, "node_from_env_var", STR("KUBE_NODE_NAME"));
 }
 
 static void put_exporter(struct conf_maker *x, struct conf_node *root, const struct export_way *way, const char *token)
@@ -112,7 +127,7 @@ static void put_service(struct conf_maker *x, struct conf_node *root, const char
 
     make_text(x, make_map(x, make_map(x, service, "telemetry"), "metrics"), "level", STR("none"));
     pipeline = make_map(x, make_map(x, service, "pipelines"), "profiles");
-    make_list(x, pipeline, "receivers", (const char *const[]){"nop", NULL});
+    make_list(x, pipeline, "receivers", (const char *const[]){"nop", k8s ? "pprof/pods" : NULL, NULL});
     make_list(x, pipeline, "processors", (const char *const[]){k8s ? "k8s_attributes" : NULL, NULL});
     make_list(x, pipeline, "exporters", (const char *const[]){exporter, NULL});
 }
@@ -128,8 +143,10 @@ static int make_config(struct conf *c, const struct export_options *o, struct er
     c->root = conf_new(c, CONF_MAP, "--export", 1);
     make_node(&x, make_map(&x, c->root, "receivers"), "nop", CONF_NULL);
     put_exporter(&x, c->root, &way, o->token);
-    if (o->k8s_api)
+    if (o->k8s_api) {
         put_kubernetes(&x, c->root, o->k8s_api);
+        put_pods(&x, c->root, o->k8s_api);
+    }
     put_service(&x, c->root, way.exporter, o->k8s_api != NULL);
     return x.r < 0 ? x.r : scrape_config_add(c, o->scrape, way.exporter, e);
 }

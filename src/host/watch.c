@@ -16,6 +16,7 @@
 #include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "symbol/symbol_process.h"
 
 enum { LINES_TIMEOUT_MS = 20000, HURRY_NICE = -10 }; /* of one binary; priority while sampling */
@@ -53,6 +54,9 @@ static int parse_types(const char *text, struct agent_options *o, struct err *e)
 
 static int parse_words(const struct watch_options *w, struct agent_options *o, struct err *e)
 {
+    if (w->rate < 1 || w->rate > WATCH_RATE_MAX)
+        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) w->rate,
+                       WATCH_RATE_MAX);
     if (w->unwind && strcmp(w->unwind, "copy") == 0)
         o->copy_stacks = true;
     else if (w->unwind && strcmp(w->unwind, "rows") != 0)
@@ -70,20 +74,43 @@ static int parse_words(const struct watch_options *w, struct agent_options *o, s
     return parse_types(w->types, o, e);
 }
 
+static int parse_pid(const char *text, pid_t *ret, struct err *e)
+{
+    uint64_t pid;
+
+    if (str_to_u64(str_from(text), 10, &pid) < 0 || !pid || pid > INT32_MAX)
+        return err_set(e, -EINVAL, "--pid: '%s' is not a process id", text);
+    *ret = (pid_t) pid;
+    return 0;
+}
+
 static int parse_pids(const struct watch_options *w, pid_t *pids, struct agent_options *o, struct err *e)
 {
     for (size_t i = 0; i < w->pids.n; i++) {
-        uint64_t pid;
+        int r = parse_pid(w->pids.v[i], &pids[i], e);
 
-        if (str_to_u64(str_from(w->pids.v[i]), 10, &pid) < 0 || !pid || pid > INT32_MAX)
-            return err_set(e, -EINVAL, "--pid: '%s' is not a process id", w->pids.v[i]);
-        if (kill((pid_t) pid, 0) < 0 && errno == ESRCH)
+        if (r < 0)
+            return r;
+        if (kill(pids[i], 0) < 0 && errno == ESRCH)
             return err_set(e, -ESRCH, "no such process: %s", w->pids.v[i]);
-        pids[i] = (pid_t) pid;
     }
     o->pids = pids;
     o->n_pids = w->pids.n;
     return 0;
+}
+
+static int make_filter(const struct watch_options *w, struct filter **ret, struct err *e)
+{
+    _cleanup_(filter_freep) struct filter *f = NULL;
+    int r = w->include.n || w->exclude.n ? filter_new(&f) : 0;
+
+    if (r == 0 && f)
+        r = add_rules(f, &w->exclude, false, e);
+    if (r == 0 && f)
+        r = add_rules(f, &w->include, true, e);
+    if (r == 0)
+        *ret = TAKE(f);
+    return r;
 }
 
 /* Kept as long as the program runs, as identities refer to the rules. */
@@ -101,16 +128,12 @@ static int set_names(const struct arg_list *l, struct err *e)
 int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
                         struct filter **ret_filter, struct err *e)
 {
-    _cleanup_(filter_freep) struct filter *f = NULL;
     int r;
 
     *ret = (struct agent_options){.rate_hz = (unsigned) w->rate,
                                   .no_kernel = w->no_kernel,
                                   .no_names = w->no_names,
                                   .off_cpu_threshold_ns = w->threshold ? w->threshold : NS_PER_MS};
-    if (w->rate < 1 || w->rate > WATCH_RATE_MAX)
-        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) w->rate,
-                       WATCH_RATE_MAX);
     r = parse_words(w, ret, e);
     if (r == 0 && w->jcmd)
         r = java_names_start(e);
@@ -118,18 +141,23 @@ int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent
         r = set_names(&w->rename, e);
     if (r == 0)
         r = parse_pids(w, pids, ret, e);
-    if (r == 0 && (w->include.n || w->exclude.n)) {
-        r = filter_new(&f);
-        if (r == 0)
-            r = add_rules(f, &w->exclude, false, e);
-        if (r == 0)
-            r = add_rules(f, &w->include, true, e);
-    }
-    if (r < 0)
-        return r;
-    ret->filter = f;
-    *ret_filter = TAKE(f);
-    return 0;
+    if (r == 0)
+        r = make_filter(w, ret_filter, e);
+    if (r == 0)
+        ret->filter = *ret_filter;
+    return r;
+}
+
+int watch_check(const struct watch_options *w, struct err *e)
+{
+    _cleanup_(filter_freep) struct filter *filter = NULL;
+    struct agent_options o = {0};
+    pid_t pid;
+    int r = parse_words(w, &o, e);
+
+    for (size_t i = 0; i < w->pids.n && r == 0; i++)
+        r = parse_pid(w->pids.v[i], &pid, e);
+    return r < 0 ? r : make_filter(w, &filter, e);
 }
 
 struct symbolizer *watch_symbolizer(const struct watch_options *w)
@@ -249,9 +277,18 @@ void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, siz
         snprintf(share, sizeof share, "%.3f CPU-s", (double) (c->bpf_ns + c->own_cpu_ns) / (double) NS_PER_S);
     else
         snprintf(share, sizeof share, "%.2f %% of the machine", cost);
-    snprintf(ret, size, "%.1f s, %llu samples, %llu lost, cost %s%s%s", (double) elapsed_ns / (double) NS_PER_S,
-             (unsigned long long) c->samples, (unsigned long long) c->lost, share,
+    snprintf(ret, size, "%.1f s, %llu samples via %s%s, %llu lost, cost %s%s%s",
+             (double) elapsed_ns / (double) NS_PER_S, (unsigned long long) c->samples, c->via,
+             c->lacks[0] ? " (limited)" : "", (unsigned long long) c->lost, share,
              c->governor && c->governor[0] ? ", " : "", c->governor ? c->governor : "");
+}
+
+void watch_way(const struct agent_counts *c, const char *prefix, struct buf *out)
+{
+    if (c->why[0])
+        buf_printf(out, "%ssampled via %s: %s\n", prefix, c->via, c->why);
+    if (c->lacks[0])
+        buf_printf(out, "%s%s\n", prefix, c->lacks);
 }
 
 void watch_foreign(const struct agent_counts *c, const char *prefix, struct buf *out)
@@ -271,7 +308,7 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
         {"elapsed_ns", (uint64_t) elapsed_ns},
         {"samples", c->samples},
         {"lost", c->lost},
-        {"left_out", c->left_out},
+        {"also_sent", c->also_sent},
         {"bpf_runs", c->bpf_runs},
         {"bpf_ns", c->bpf_ns},
         {"bpf_frames", c->bpf_frames},
@@ -288,6 +325,7 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
         {"processes", c->processes_sampled},
         {"objects", c->objects},
         {"reader_deaths", c->reader_deaths},
+        {"hangs", c->hangs},
         {"maps_left_out", c->maps_left_out},
         {"map_bytes", c->map_bytes},
         {"rate", c->rate_hz},
@@ -295,5 +333,11 @@ void watch_json(const struct agent_counts *c, int64_t elapsed_ns, struct buf *ou
 
     for (size_t i = 0; i < ARRAY_SIZE(fields); i++)
         buf_printf(out, "%s\"%s\": %llu", i ? ", " : "{", fields[i].name, (unsigned long long) fields[i].v);
+    buf_puts(out, ", \"via\": ");
+    json_put_str(out, str_from(c->via));
+    buf_puts(out, ", \"via_reason\": ");
+    json_put_str(out, str_from(c->why));
+    buf_puts(out, ", \"lacks\": ");
+    json_put_str(out, str_from(c->lacks));
     buf_puts(out, "}\n");
 }

@@ -26,7 +26,7 @@ struct watch_options {
         {'F',     "rate",                                                                                                          \
          ARG_INT, (base) + offsetof(struct watch_options, rate),                                                                   \
          "HZ",    "samples per second and CPU (default 99; agent: 19)"},                                                           \
-        {'t', "type", ARG_STRING, (base) + offsetof(struct watch_options, types), "TYPES", "cpu (default) or offcpu"},             \
+        {'t', "type", ARG_STRING, (base) + offsetof(struct watch_options, types), "TYPES", "what to sample (default cpu); some of: cpu, offcpu"},             \
         {0,                                                                                                                        \
          "include",                                                                                                                \
          ARG_LIST,                                                                                                                 \
@@ -41,10 +41,10 @@ struct watch_options {
          "RULE",   "REGEXP=NAME: rename services whose whole name matches; \\1 is the first group"},                               \
         {0,          "unwind",                                                                                                     \
          ARG_STRING, (base) + offsetof(struct watch_options, unwind),                                                              \
-         "HOW",      "rows (default): unwind in the kernel; copy: copy stacks and unwind in user space"},                          \
+         "rows|copy", "rows (default): unwind in the kernel; copy: copy stacks and unwind in user space"},                          \
         {0,          "via",                                                                                                        \
          ARG_STRING, (base) + offsetof(struct watch_options, via),                                                                 \
-         "HOW",      "bpf; old-bpf: for kernels before 5.17; perf: without BPF, own processes only"},                              \
+         "bpf|old-bpf|perf", "default: what the kernel allows; old-bpf: for kernels before 5.17; perf: without BPF, own processes only"},                              \
         {0, "no-kernel", ARG_FLAG, (base) + offsetof(struct watch_options, no_kernel), NULL, "omit kernel frames"},                \
         {0,        "no-names",                                                                                                     \
          ARG_FLAG, (base) + offsetof(struct watch_options, no_names),                                                              \
@@ -64,6 +64,8 @@ struct filter;
 struct file_reader;
 struct symbolizer;
 
+/* Whether the options can be used at all; what is wrong with them is the fault of the command line. */
+int watch_check(const struct watch_options *w, struct err *e);
 /* Converts them to options of an agent. *ret_filter is owned by the caller and must outlive the agent. pids has room
  * for ARG_LIST_MAX. */
 int watch_agent_options(const struct watch_options *w, pid_t *pids, struct agent_options *ret,
@@ -98,8 +100,11 @@ int watch_signals(sigset_t *ret_old);
 /* The next signal, 0 when there is none. */
 int watch_next_signal(int fd);
 
-/* "12 s, 1,234 samples, 0 lost, cost 0.31 % of the machine" into ret. */
+/* "12 s, 1234 samples via bpf, 0 lost, cost 0.31 % of the machine" into ret. */
 void watch_line(const struct agent_counts *c, int64_t elapsed_ns, char *ret, size_t size);
+
+/* A line about why a better way of sampling is not used, and one about what the kernel refuses; nothing if all is well. */
+void watch_way(const struct agent_counts *c, const char *prefix, struct buf *out);
 
 /* "12 % of the CPU time is in PHP, whose functions are not shown" for each such runtime, a line each; nothing below 1 %. */
 void watch_foreign(const struct agent_counts *c, const char *prefix, struct buf *out);

@@ -86,6 +86,7 @@ struct mapping {
     uint64_t start, limit, offset;
     uint32_t filename; /* string */
     struct run attrs;  /* into indices; process.executable.build_id.{gnu,go,htlhash}, pprof.mapping.* */
+    uint64_t skew;     /* ELF address less file offset of its code, where the two differ and the sender knows it */
 };
 
 struct function {

@@ -230,7 +230,7 @@ struct run builder_attrs(struct builder *b, const uint32_t *attrs, uint32_t n)
 uint32_t builder_mapping(struct builder *b, const struct mapping *m, const uint32_t *attrs, uint32_t n_attrs)
 {
     struct dict *d = &b->batch->dict;
-    uint64_t key[4] = {m->start, m->limit, m->offset, (uint64_t) m->filename << 32 | n_attrs};
+    uint64_t key[5] = {m->start, m->limit, m->offset, (uint64_t) m->filename << 32 | n_attrs, m->skew};
     uint64_t h = hash64(key, sizeof key) ^ hash64(attrs, n_attrs * sizeof *attrs);
     struct mapping *slot;
 
@@ -240,7 +240,7 @@ uint32_t builder_mapping(struct builder *b, const struct mapping *m, const uint3
         const struct mapping *o = &d->mappings[p.index];
 
         if (o->start == m->start && o->limit == m->limit && o->offset == m->offset && o->filename == m->filename &&
-            list_eq(d, o->attrs, attrs, n_attrs))
+            o->skew == m->skew && list_eq(d, o->attrs, attrs, n_attrs))
             return p.index;
     }
     slot = grow(b, T_MAPPINGS, &d->mappings, d->n_mappings, 1, sizeof *slot);

@@ -85,6 +85,8 @@ int builder_append(struct builder *b, const struct batch *src);
 /* Appends samples [from, from + n) of src with their profiles, scopes and resources, and only the dictionary entries
  * that they reach. All parts of a batch together contain all of its samples; this is how a request is split. */
 int builder_append_part(struct builder *b, const struct batch *src, uint32_t from, uint32_t n);
+/* A batch with all profiles of src and only those dictionary entries that they reach: OTLP allows no others. */
+int builder_reached(const struct batch *src, struct batch **ret, struct err *e);
 /* Makes room for expected entries, so that tables do not grow step by step. These are only hints: errors show up
  * later. */
 void builder_reserve(struct builder *b, const struct dict *more);

@@ -24,7 +24,8 @@ struct remap {
     struct builder *b;
     const struct batch *src;
     uint32_t *strings, *attrs, *mappings, *functions, *locations, *stacks, *links;
-    uint32_t *list; /* scratch for one list of indices, as long as the longest */
+    const struct remap *reached; /* if set, only entries that it has mapped are */
+    uint32_t *list;              /* scratch for one list of indices, as long as the longest */
     struct line *lines;
     uint32_t first_profile; /* profiles of the destination before this append: groups are numbered from here */
     struct recent_set sets[RECENT_SETS];
@@ -138,26 +139,28 @@ static uint32_t map_link(struct remap *m, uint32_t i)
     return m->links[i];
 }
 
+static void map_table(struct remap *m, uint32_t (*map)(struct remap *m, uint32_t i), const uint32_t *reached,
+                      uint32_t n)
+{
+    for (uint32_t i = 1; i < n; i++)
+        if (!reached || reached[i] != UNMAPPED)
+            map(m, i);
+}
+
 /* Maps every table, in order, so that merging loses nothing that a sender put into its dictionary. */
 static void map_all(struct remap *m)
 {
     const struct dict *d = &m->src->dict;
+    const struct remap *r = m->reached;
 
     builder_reserve(m->b, d);
-    for (uint32_t i = 1; i < d->n_strings; i++)
-        m->strings[i] = builder_string(m->b, d->strings[i]);
-    for (uint32_t i = 1; i < d->n_attrs; i++)
-        map_attr(m, i);
-    for (uint32_t i = 1; i < d->n_mappings; i++)
-        map_mapping(m, i);
-    for (uint32_t i = 1; i < d->n_functions; i++)
-        map_function(m, i);
-    for (uint32_t i = 1; i < d->n_locations; i++)
-        map_location(m, i);
-    for (uint32_t i = 1; i < d->n_stacks; i++)
-        map_stack(m, i);
-    for (uint32_t i = 1; i < d->n_links; i++)
-        map_link(m, i);
+    map_table(m, map_string, r ? r->strings : NULL, d->n_strings);
+    map_table(m, map_attr, r ? r->attrs : NULL, d->n_attrs);
+    map_table(m, map_mapping, r ? r->mappings : NULL, d->n_mappings);
+    map_table(m, map_function, r ? r->functions : NULL, d->n_functions);
+    map_table(m, map_location, r ? r->locations : NULL, d->n_locations);
+    map_table(m, map_stack, r ? r->stacks : NULL, d->n_stacks);
+    map_table(m, map_link, r ? r->links : NULL, d->n_links);
 }
 
 /* --- body --- */
@@ -365,41 +368,48 @@ static uint32_t *index_table(struct arena *a, uint32_t n)
     return v;
 }
 
-static int append(struct builder *b, const struct batch *src, uint32_t from, uint32_t n, bool all)
+static struct remap *new_remap(struct arena *a, struct builder *b, const struct batch *src)
 {
     const struct dict *d = &src->dict;
+    struct remap *m = arena_zalloc(a, sizeof *m);
+
+    if (!m)
+        return NULL;
+    *m = (struct remap){
+        .b = b,
+        .src = src,
+        .first_profile = builder_batch(b)->n_profiles,
+        .strings = index_table(a, d->n_strings),
+        .attrs = index_table(a, d->n_attrs),
+        .mappings = index_table(a, d->n_mappings),
+        .functions = index_table(a, d->n_functions),
+        .locations = index_table(a, d->n_locations),
+        .stacks = index_table(a, d->n_stacks),
+        .links = index_table(a, d->n_links),
+        .list = arena_alloc(a, longest_list(src) * sizeof(uint32_t)),
+        .lines = arena_alloc(a, most_lines(d) * sizeof(struct line)),
+    };
+    return m->strings && m->attrs && m->mappings && m->functions && m->locations && m->stacks && m->links && m->list &&
+                   m->lines
+               ? m
+               : NULL;
+}
+
+static int append(struct builder *b, const struct batch *src, uint32_t from, uint32_t n, bool all)
+{
     struct arena scratch;
     struct remap *m;
 
     if (builder_error(b))
         return builder_error(b);
     arena_init(&scratch, 0);
-    m = arena_zalloc(&scratch, sizeof *m);
-    if (m)
-        *m = (struct remap){
-            .b = b,
-            .src = src,
-            .first_profile = builder_batch(b)->n_profiles,
-            .strings = index_table(&scratch, d->n_strings),
-            .attrs = index_table(&scratch, d->n_attrs),
-            .mappings = index_table(&scratch, d->n_mappings),
-            .functions = index_table(&scratch, d->n_functions),
-            .locations = index_table(&scratch, d->n_locations),
-            .stacks = index_table(&scratch, d->n_stacks),
-            .links = index_table(&scratch, d->n_links),
-            .list = arena_alloc(&scratch, longest_list(src) * sizeof(uint32_t)),
-            .lines = arena_alloc(&scratch, most_lines(d) * sizeof(struct line)),
-        };
-    if (!m || !m->strings || !m->attrs || !m->mappings || !m->functions || !m->locations || !m->stacks || !m->links ||
-        !m->list || !m->lines) {
-        arena_done(&scratch);
-        return -ENOMEM;
-    }
-    if (all)
+    m = new_remap(&scratch, b, src);
+    if (m && all)
         map_all(m);
-    merge_body(m, from, n, all);
+    if (m)
+        merge_body(m, from, n, all);
     arena_done(&scratch);
-    return builder_error(b);
+    return m ? builder_error(b) : -ENOMEM;
 }
 
 int builder_append(struct builder *b, const struct batch *src)
@@ -410,4 +420,38 @@ int builder_append(struct builder *b, const struct batch *src)
 int builder_append_part(struct builder *b, const struct batch *src, uint32_t from, uint32_t n)
 {
     return append(b, src, from, n, false);
+}
+
+/* A first batch, which is not kept, shows what is reached; the second has it in the order of src. */
+static int build_reached(struct arena *scratch, const struct batch *src, struct builder *first, struct builder *second)
+{
+    struct remap *reached = new_remap(scratch, first, src), *m = new_remap(scratch, second, src);
+
+    if (!reached || !m)
+        return -ENOMEM;
+    merge_body(reached, 0, UINT32_MAX, false);
+    if (builder_error(first))
+        return builder_error(first);
+    m->reached = reached;
+    map_all(m);
+    merge_body(m, 0, UINT32_MAX, false);
+    return builder_error(second);
+}
+
+int builder_reached(const struct batch *src, struct batch **ret, struct err *e)
+{
+    _cleanup_(builder_freep) struct builder *first = NULL, *second = NULL;
+    struct arena scratch;
+    int r = builder_new(NULL, &first);
+
+    if (r >= 0)
+        r = builder_new(NULL, &second);
+    if (r >= 0) {
+        arena_init(&scratch, 0);
+        r = build_reached(&scratch, src, first, second);
+        arena_done(&scratch);
+    }
+    if (r < 0)
+        return err_set(e, r, "out of memory for a batch");
+    return builder_finish(second, ret, e);
 }

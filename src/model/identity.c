@@ -33,7 +33,7 @@ uint64_t identity_elf_address(const struct mapping *m, uint64_t address)
 {
     if (m->start < IDENTITY_FIXED_MAX || address < m->start || (m->limit && address >= m->limit))
         return address;
-    return address - m->start + m->offset;
+    return address - m->start + m->offset + m->skew;
 }
 
 static void hash_str(struct hash128_state *s, struct str v)

@@ -99,6 +99,13 @@ static int find_fallback(const struct batch *b, const struct resource *r, const 
     return 0;
 }
 
+struct str labels_service(struct str name)
+{
+    static const struct str prefix = STR("unknown_service:");
+
+    return name.n > prefix.n && str_starts(name, prefix) ? str_slice(name, prefix.n, name.n) : name;
+}
+
 int labels_from_resource(const struct batch *b, const struct resource *r, const char *const *allow, struct arena *a,
                          struct labels *ret)
 {
@@ -117,6 +124,8 @@ int labels_from_resource(const struct batch *b, const struct resource *r, const 
 
         if (v)
             rc = label_text(v, a, &text);
+        if (strcmp(allow[i], SEMCONV_SERVICE_NAME) == 0)
+            text = labels_service(text);
         if (rc == 0 && !text.n)
             rc = find_fallback(b, r, allow[i], a, &text);
         if (rc == 0 && text.n)

@@ -32,6 +32,8 @@ struct labels {
  * workload. NULL-terminated. */
 extern const char *const labels_default_allow[];
 
+/* What OpenTelemetry's SDKs call a program without a name, "unknown_service:shop", is shop: as its profiler and its host call it. */
+struct str labels_service(struct str name);
 /* The labels of a resource, in arena. service.name falls back to process.executable.name, then "unknown_service". */
 int labels_from_resource(const struct batch *b, const struct resource *r, const char *const *allow, struct arena *a,
                          struct labels *ret);

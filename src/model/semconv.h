@@ -10,6 +10,7 @@
 /* Resources. */
 #define SEMCONV_SERVICE_NAME "service.name"
 #define SEMCONV_SERVICE_VERSION "service.version"
+#define SEMCONV_SERVICE_NAMESPACE "service.namespace"
 #define SEMCONV_SERVICE_INSTANCE_ID "service.instance.id"
 #define SEMCONV_PROCESS_PID "process.pid"
 #define SEMCONV_PROCESS_EXECUTABLE_NAME "process.executable.name"
@@ -45,12 +46,24 @@
 #define SEMCONV_WICK_RATE "wick.rate"
 #define SEMCONV_WICK_LOST "wick.lost"
 #define SEMCONV_WICK_GOVERNOR "wick.governor"
+#define SEMCONV_WICK_VIA "wick.via"               /* how an agent samples: bpf, old-bpf or perf */
+#define SEMCONV_WICK_VIA_REASON "wick.via_reason" /* why not in a better way */
+#define SEMCONV_WICK_LACKS "wick.lacks"           /* what the kernel refuses to it, and why */
 #define SEMCONV_WICK_CPU_NS "wick.cpu_ns"
 #define SEMCONV_WICK_PROFILE_TYPES "wick.profile.types"
-/* the agent leaves out of this process's profiles what the process sends itself */
+/* a random number of libwick's in this process, in hex: in its profiles, in the process context, and in the agent's profiles */
+/* The service.namespace of files that were uploaded, which are not services (query_compile()). */
+#define SEMCONV_WICK_UPLOADS "wick.uploads"
+#define SEMCONV_WICK_PROCESS "wick.process"
+/* the agent's profiles with this are not of the time in which the process sends its own */
 #define SEMCONV_WICK_LEAVES_OUT "wick.leaves_out"
+/* the agent's profiles with this are of that time: they count unless the process's own arrive, too */
+#define SEMCONV_WICK_ALSO_SENT "wick.also_sent"
 
 /* Of a process: the runtime whose functions are not in its stacks, only the native ones of its interpreter. */
 #define SEMCONV_WICK_HIDDEN_RUNTIME "wick.hidden_runtime"
+
+/* Of a sample: "inferred" if a caller in its stack was found without call frame information. */
+#define SEMCONV_WICK_STACK "wick.stack"
 
 #endif

@@ -13,6 +13,7 @@
 #ifndef MODEL_SYMBOLIZER_H
 #define MODEL_SYMBOLIZER_H
 
+#include <errno.h>
 #include <stdbool.h>
 
 #include "base/arena.h"
@@ -65,6 +66,13 @@ static inline int symbolizer_resolve(struct symbolizer *s, const struct symbol_r
                                      struct err *e)
 {
     return s->resolve(s, q, ret, e);
+}
+
+/* Whether a request that failed like this may succeed if it is made again: it took too long, or the symbolizer crashed. There is
+ * no file, or it is none that can be read, otherwise. */
+static inline bool symbolizer_may_pass(int r)
+{
+    return r == -ETIMEDOUT || r == -EIO || r == -EAGAIN || r == -ENOMEM || r == -EMFILE || r == -ENFILE;
 }
 
 static inline void symbolizer_free(struct symbolizer *s)

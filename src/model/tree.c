@@ -11,7 +11,7 @@
 
 enum { NODES_MAX = 1u << 30, FRAMES_MAX = 1u << 28 };
 
-static const char *const kind_names[FRAME_KINDS] = {
+const char *const frame_kind_names[FRAME_KINDS + 1] = {
     [FRAME_UNKNOWN] = "",  [FRAME_NATIVE] = "native",   [FRAME_KERNEL] = "kernel", [FRAME_GO] = "go",
     [FRAME_RUST] = "rust", [FRAME_CPYTHON] = "cpython", [FRAME_JVM] = "jvm",       [FRAME_V8JS] = "v8js",
     [FRAME_PHP] = "php",   [FRAME_RUBY] = "ruby",       [FRAME_PERL] = "perl",     [FRAME_DOTNET] = "dotnet",
@@ -20,13 +20,13 @@ static const char *const kind_names[FRAME_KINDS] = {
 
 const char *frame_kind_name(enum frame_kind k)
 {
-    return k < FRAME_KINDS ? kind_names[k] : "";
+    return k < FRAME_KINDS ? frame_kind_names[k] : "";
 }
 
 enum frame_kind frame_kind_parse(struct str s)
 {
     for (int k = 1; k < FRAME_KINDS; k++)
-        if (str_is(s, kind_names[k]))
+        if (str_is(s, frame_kind_names[k]))
             return (enum frame_kind) k;
     return FRAME_UNKNOWN;
 }

@@ -52,6 +52,7 @@ enum frame_kind {
     FRAME_KINDS
 };
 /* The OpenTelemetry name (profile.frame.type), and the reverse; FRAME_UNKNOWN for other names. */
+extern const char *const frame_kind_names[FRAME_KINDS + 1]; /* NULL at the end */
 const char *frame_kind_name(enum frame_kind k);
 enum frame_kind frame_kind_parse(struct str s);
 

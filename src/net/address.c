@@ -116,8 +116,15 @@ int address_resolve(const struct address_parts *p, struct address *ret, size_t n
     r = lookup(p, AI_ADDRCONFIG, ret, n, &gai);
     if (r < 0 && gai)
         r = lookup(p, 0, ret, n, &gai);
-    if (r < 0)
-        return err_set(e, -ENOENT, "cannot resolve '%s': %s", p->host, gai_strerror(gai));
+    if (r < 0 &&
+        strcmp(p->host, "localhost") == 0) { /* also where nothing says so, as in a bare container (RFC 6761) */
+        struct address_parts loopback = *p;
+
+        memcpy(loopback.host, "127.0.0.1", sizeof "127.0.0.1");
+        r = address_numeric(&loopback, ret) == 0 ? 1 : r;
+    }
+    if (r < 0) /* not -ENOENT, which a client takes for "the peer does not have it" */
+        return err_set(e, -EHOSTUNREACH, "cannot resolve '%s': %s", p->host, gai_strerror(gai));
     return r;
 }
 

@@ -7,11 +7,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "net/client_conn.h"
 
 enum { ANSWER_MAX = 64 << 20, HEAD_ARENA_MAX = 4 << 20 };
+
+/* A peer that refuses has answered: the requests fail with that, and the next connection waits, however many requests
+ * there are. */
+static const struct backoff reopen_policy = {.first = 50 * NS_PER_MS, .max = NS_PER_S, .factor = 2, .spread = 0.5};
 
 /* --- lists --- */
 static void waiting_add(struct client *c, struct client_request *r, bool front)
@@ -79,6 +84,13 @@ static void finish_call(struct loop_call *call)
     r->done(r); /* it belongs to the caller again */
 }
 
+static void client_served(struct client_conn *conn)
+{
+    conn->served++;
+    conn->client->failures = 0;
+    conn->client->pause = conn->client->open_at = 0;
+}
+
 void client_end(struct client_request *r, int error, const struct err *e)
 {
     struct client_conn *conn = r->conn;
@@ -99,12 +111,12 @@ void client_end(struct client_request *r, int error, const struct err *e)
         if (error)
             conn->wire->abort(conn, r);
         else
-            conn->served++;
+            client_served(conn);
     }
     loop_defer(r->client->loop, &r->finish);
 }
 
-void client_fail_waiting(struct client *c, int error, const struct err *e)
+static void fail_waiting(struct client *c, int error, const struct err *e)
 {
     while (c->waiting)
         client_end(c->waiting, error, e);
@@ -125,10 +137,12 @@ void client_requeue(struct client_request *r)
 static void request_timeout(struct loop_timer *t)
 {
     struct client_request *r = container_of(t, struct client_request, timer);
+    struct client *c = r->client;
+    bool refused = !r->conn && c->failures;
     struct err e = {0};
 
-    err_set(&e, -ETIMEDOUT, "no response from %s within %.3g s", r->client->url.authority,
-            (double) r->timeout_ns / (double) NS_PER_S);
+    err_set(&e, -ETIMEDOUT, "no %s %s within %.3g s%s%s", r->conn ? "response from" : "connection to", c->url.authority,
+            (double) r->timeout_ns / (double) NS_PER_S, refused ? ": " : "", refused ? c->failure.message : "");
     client_end(r, -ETIMEDOUT, &e);
 }
 
@@ -177,14 +191,44 @@ static struct client_conn *find_room(struct client *c)
     return NULL;
 }
 
-static bool may_open(const struct client *c)
+static unsigned count_alive(const struct client *c)
+{
+    unsigned n = 0;
+
+    for (const struct client_conn *conn = c->conns; conn; conn = conn->next)
+        n += !conn->failed && !conn->no_more;
+    return n;
+}
+
+void client_failed(struct client *c, bool was_open, const struct err *e)
+{
+    c->failures++;
+    c->failure = *e;
+    c->open_at = loop_now(c->loop) + backoff_next(&reopen_policy, &c->pause);
+    /* A peer that accepts connections gets a second chance: the request that it failed on may be to blame. */
+    if ((!was_open || c->failures > 1) && !count_alive(c))
+        fail_waiting(c, e->code, e);
+}
+
+static void reopen(struct loop_timer *t)
+{
+    client_dispatch(container_of(t, struct client, reopen));
+}
+
+static bool may_open(struct client *c)
 {
     unsigned opening = 0, usable = 0;
 
+    if (c->open_at > loop_now(c->loop)) {
+        loop_timer_set(c->loop, &c->reopen, c->open_at);
+        return false;
+    }
     for (const struct client_conn *conn = c->conns; conn; conn = conn->next) {
         opening += conn->state != CONN_OPEN; /* failed ones too: they must be closed first, to report their error */
         usable += client_conn_usable(conn);
     }
+    if (opening && (!usable || c->failures)) /* the answer to this attempt is the answer to all */
+        return false;
     if (c->o.protocol == CLIENT_HTTP2)
         return !opening && !usable;
     return opening < c->n_waiting && opening + usable < c->o.max_connections;
@@ -203,7 +247,7 @@ void client_dispatch(struct client *c)
             code = client_conn_new(c);
             if (code < 0) {
                 if (!c->conns)
-                    client_fail_waiting(c, code, NULL);
+                    fail_waiting(c, code, NULL);
                 return;
             }
             continue;
@@ -308,6 +352,7 @@ int client_new(const struct client_options *o, struct client **ret, struct err *
         return -ENOMEM;
     c->o = *o;
     c->loop = o->loop;
+    c->reopen.fire = reopen;
     c->url_text = mem_strdup(o->url);
     c->user_agent = mem_strdup(o->user_agent ? o->user_agent : "wick/" WICK_VERSION);
     if (!c->url_text || !c->user_agent)
@@ -346,6 +391,7 @@ void client_free(struct client *c)
     }
     while (c->conns)
         client_conn_close(c->conns);
+    loop_timer_cancel(&c->reopen);
     mem_free(c->url_text);
     mem_free(c->user_agent);
     mem_free(c);

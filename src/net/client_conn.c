@@ -362,9 +362,10 @@ void client_conn_close(struct client_conn *c)
     if (c->next)
         c->next->prev = c->prev;
     client->n_conns--;
-    /* No other connection can serve the waiting requests: they fail with this error. A connection that was open is
-     * replaced by a new one instead. */
-    if (c->state != CONN_OPEN && !client->conns && c->error)
-        client_fail_waiting(client, c->error, &c->err);
+    if (c->error && !c->served && !client->freeing) {
+        if (!c->err.code)
+            err_set(&c->err, c->error, "%s: %m", c->peer);
+        client_failed(client, c->state == CONN_OPEN, &c->err);
+    }
     mem_free(c);
 }

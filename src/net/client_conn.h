@@ -55,6 +55,11 @@ struct client {
     struct client_conn *conns;
     unsigned n_conns, n_waiting;
     struct client_request *waiting, *waiting_last;
+    /* Connections in a row that ended without a response, the last one's reason, and when the next one may be opened. */
+    unsigned failures;
+    struct err failure;
+    int64_t pause, open_at;
+    struct loop_timer reopen;
     bool freeing;
 };
 
@@ -62,7 +67,8 @@ struct client {
 void client_dispatch(struct client *c);        /* assigns waiting requests to connections, opens connections */
 void client_requeue(struct client_request *r); /* moves it from its connection to the front of the waiting list */
 void client_end(struct client_request *r, int error, const struct err *e); /* off its list; done() is called later */
-void client_fail_waiting(struct client *c, int error, const struct err *e);
+/* A connection has ended without a response: pauses before the next one, or gives up on the requests that wait. */
+void client_failed(struct client *c, bool was_open, const struct err *e);
 /* Handle an incoming response. Negative: the request has ended. */
 int client_take_head(struct client_request *r);
 int client_take_data(struct client_request *r, struct str piece);

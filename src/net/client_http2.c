@@ -3,6 +3,7 @@
 #include "net/client_conn.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -130,6 +131,23 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *f, const uin
     return http_headers_add(to, &r->arena, n, v) < 0 ? NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE : 0;
 }
 
+/* The requests in progress may still be answered; those that the peer did not process are refused one by one. */
+static void going_away(struct client_conn *c, const nghttp2_goaway *f)
+{
+    char why[128];
+    size_t n = MIN(f->opaque_data_len, sizeof why - 3);
+
+    c->no_more = true;
+    if (c->error)
+        return;
+    snprintf(why, sizeof why, "%s%.*s", n ? ": " : "", (int) n, (const char *) f->opaque_data);
+    for (char *p = why; *p; p++)
+        if ((unsigned char) *p < 0x20 || (unsigned char) *p >= 0x7f)
+            *p = '?';
+    c->error = err_set(&c->err, -ECONNRESET, "%s ended the HTTP/2 connection (GOAWAY, %s%s)", c->peer,
+                       nghttp2_http2_strerror(f->error_code), why);
+}
+
 static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *f, void *user)
 {
     struct client_conn *c = user;
@@ -142,7 +160,7 @@ static int on_frame_recv(nghttp2_session *session, const nghttp2_frame *f, void 
             client_take_head(r);
         break;
     case NGHTTP2_GOAWAY:
-        c->no_more = true;
+        going_away(c, &f->goaway);
         break;
     }
     return 0;

@@ -52,12 +52,24 @@ int64_t conn_body_deadline(const struct conn *c, const struct exchange *x)
     return x->started + o->head_timeout_ns + (x->q.on_body ? paid : MIN(paid, o->body_deadline_ns));
 }
 
+/* Output that waits is a response, too, though its exchange may be gone. */
+void conn_hold_output(struct conn *c, size_t n)
+{
+    atomic_fetch_add_explicit(&c->worker->server->answers, n - c->held_output, memory_order_relaxed);
+    if (c->from)
+        atomic_fetch_add_explicit(&c->from->answers, n - c->held_output, memory_order_relaxed);
+    c->held_output = n;
+}
+
 static void note_output(struct conn *c)
 {
     size_t waiting = stream_waiting(&c->stream);
 
     int64_t full = loop_now(c->worker->loop) + c->worker->server->o.write_timeout_ns;
 
+    conn_hold_output(c, waiting);
+    if (waiting < c->write_mark || !c->write_deadline)
+        c->progressed = loop_now(c->worker->loop);
     if (!waiting) {
         c->write_deadline = 0;
         return;
@@ -330,6 +342,7 @@ void conn_close(struct conn *c)
     loop_defer_cancel(w->loop, &c->flush);
     stream_done(&c->stream);
     conn_hold(c, 0);
+    conn_hold_output(c, 0);
     while (c->exchanges)
         exchange_abandon(c->exchanges);
     /* A handler that finished from inside its cancelled() has scheduled nothing, because its connection was gone

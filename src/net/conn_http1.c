@@ -283,7 +283,7 @@ static void put_head(struct conn *c, struct exchange *x)
     if (h->chunked_out)
         buf_puts(b, "transfer-encoding: chunked\r\n");
     else if (x->q.status != 204 && x->q.status != 304)
-        buf_printf(b, "content-length: %zu\r\n", exchange_length(x));
+        buf_printf(b, "content-length: %llu\r\n", (unsigned long long) exchange_length(x));
     if (!h->keep_alive)
         buf_puts(b, "connection: close\r\n");
     else if (x->q.version < 11)
@@ -344,6 +344,10 @@ static void flush(struct conn *c)
             answered(c);
             return;
         }
+        if (!n) { /* the file cannot be read: the peer sees that the response is incomplete */
+            conn_fail(c);
+            return;
+        }
         if (h->chunked_out)
             buf_printf(&c->stream.out, "%zx\r\n", n);
         stream_put(&c->stream, s.p, n);
@@ -365,6 +369,12 @@ static void timer(struct conn *c, int64_t now)
         conn_schedule(c);
         return;
     }
+    conn_fail(c);
+}
+
+static void drop(struct conn *c, struct exchange *x)
+{
+    (void) x;
     conn_fail(c);
 }
 
@@ -396,6 +406,7 @@ const struct conn_protocol conn_http1 = {
     .respond = respond,
     .flush = flush,
     .timer = timer,
+    .drop = drop,
     .drain = drain,
     .idle = idle,
     .done = done,

@@ -261,10 +261,12 @@ static ssize_t read_answer(nghttp2_session *session, int32_t id, uint8_t *p, siz
     bool end;
     struct str s = exchange_output(x, &end);
 
+    if (!end && !s.n) /* the file cannot be read */
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     n = MIN(MIN(n, s.n), FRAME_OUT_MAX);
     if (s.n)
         *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-    if (end || n == s.n) {
+    if (end || n == exchange_left(x)) {
         *flags |= NGHTTP2_DATA_FLAG_EOF;
         if (x->q.trailers.n) {
             *flags |= NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -319,7 +321,7 @@ static void respond(struct conn *c, struct exchange *x)
     nv[0] = h2_nv(STR(":status"), str_from(status));
     nv[1] = h2_nv(STR("date"), str_from(worker_date(c->worker)));
     if (length) {
-        snprintf(length_text, sizeof length_text, "%zu", exchange_length(x));
+        snprintf(length_text, sizeof length_text, "%llu", (unsigned long long) exchange_length(x));
         nv[2] = h2_nv(STR("content-length"), str_from(length_text));
     }
     if (nghttp2_submit_response(http2_of(c)->session, x->stream_id, nv, n, body ? &provider : NULL) < 0)
@@ -397,6 +399,17 @@ static void idle_timer(struct conn *c, int64_t now)
         conn_set_deadline(c, NS_PER_S);
         conn_schedule(c);
     }
+}
+
+/* A connection whose output is stuck is closed, because a reset would be sent after that output. */
+static void drop(struct conn *c, struct exchange *x)
+{
+    if (stream_waiting(&c->stream) >= H2_OUTPUT_HIGH / 2) {
+        conn_fail(c);
+        return;
+    }
+    nghttp2_submit_rst_stream(http2_of(c)->session, NGHTTP2_FLAG_NONE, x->stream_id, NGHTTP2_CANCEL);
+    conn_schedule(c);
 }
 
 /* A peer that grants no window for a response would hold its memory forever. */
@@ -499,6 +512,7 @@ const struct conn_protocol conn_http2 = {
     .respond = respond,
     .flush = flush,
     .timer = timer,
+    .drop = drop,
     .drain = drain,
     .idle = idle,
     .done = done,

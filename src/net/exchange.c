@@ -10,10 +10,18 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/mem.h"
 #include "net/peer_uid.h"
 
-enum { REQUEST_ARENA_MAX = 64 << 20, BODY_RESERVE_MAX = 4 << 20 };
+enum {
+    REQUEST_ARENA_MAX = 64 << 20,
+    BODY_RESERVE_MAX = 4 << 20,
+    PIECE = 128 << 10,        /* of a file, in memory at a time */
+    READ_AHEAD = 1 << 20,     /* the kernel is asked for so much of a file before it is needed */
+    ALWAYS_ANSWERED = 8 << 10 /* a response that is not larger is never refused: error messages, states */
+};
+#define SLOW_AFTER (2 * NS_PER_S) /* a response that made no progress for so long may be dropped if memory is short */
 
 static struct exchange *exchange_of(const struct http_request *q)
 {
@@ -43,6 +51,7 @@ struct exchange *exchange_new(struct conn *c)
     x->q.peer = "";
     x->q.peer_subject = "";
     x->q.peer_uid = HTTP_NO_UID;
+    x->q.answer_fd = -1;
     x->next = c->exchanges;
     if (x->next)
         x->next->prev = x;
@@ -89,12 +98,127 @@ int exchange_account(struct exchange *x, size_t n)
     return atomic_fetch_add_explicit(&s->buffered, n, memory_order_relaxed) + n > s->o.max_buffered ? -ENOBUFS : 0;
 }
 
+/* --- memory of responses --- */
+static void release_answer(struct exchange *x)
+{
+    atomic_fetch_sub_explicit(&x->worker->server->answers, x->held, memory_order_relaxed);
+    if (x->peer)
+        atomic_fetch_sub_explicit(&x->peer->answers, x->held, memory_order_relaxed);
+    if (x->q.share)
+        atomic_fetch_sub_explicit(&x->q.share->held, x->held, memory_order_relaxed);
+    x->held = 0;
+}
+
+static bool is_full(const atomic_size_t *held, size_t limit)
+{
+    return limit && atomic_load_explicit(held, memory_order_relaxed) >= limit;
+}
+
+static bool share_is_full(const struct exchange *x)
+{
+    return x->q.share && is_full(&x->q.share->held, x->q.share->limit);
+}
+
+/* Whether what the connection of v holds is counted for something that has no room for x. */
+static bool crowds(const struct conn *v, const struct exchange *x)
+{
+    const struct http_server *s = x->worker->server;
+
+    return (x->peer && v->from == x->peer && is_full(&x->peer->answers, s->o.max_peer_answers)) ||
+           is_full(&s->answers, s->o.max_answers);
+}
+
+/* Like the token bucket of a rate: a response of any size is taken while there is room at all. */
+static bool has_room(const struct exchange *x)
+{
+    const struct http_server *s = x->worker->server;
+
+    return !is_full(&s->answers, s->o.max_answers) &&
+           !(x->peer && is_full(&x->peer->answers, s->o.max_peer_answers)) && !share_is_full(x);
+}
+
+/* The response that is read most slowly, of those that made no progress for a while; of the loop's own connections. */
+static struct exchange *slowest(const struct exchange *x)
+{
+    int64_t now = loop_now(x->worker->loop);
+    struct exchange *found = NULL;
+    double least = 0;
+
+    for (struct conn *c = x->worker->conns; c; c = c->next)
+        for (struct exchange *v = c->exchanges; v; v = v->next) {
+            double rate = (double) v->answer_pos / (double) MAX(now - v->finished, 1);
+
+            if (v->state != EXCHANGE_FINISHED || !v->held || now - v->touched < SLOW_AFTER || (found && rate >= least) ||
+                !(crowds(c, x) || (share_is_full(x) && v->q.share == x->q.share)))
+                continue;
+            found = v;
+            least = rate;
+        }
+    return found;
+}
+
+/* Makes room by dropping a response, or the rest of one that waits for the socket. False if there is none. */
+static bool drop_slowest(const struct exchange *x)
+{
+    struct exchange *v = slowest(x);
+
+    if (v) {
+        release_answer(v);
+        v->conn->protocol->drop(v->conn, v);
+        return true;
+    }
+    for (struct conn *c = x->worker->conns; c; c = c->next)
+        if (c->held_output && crowds(c, x) && loop_now(x->worker->loop) - c->progressed >= SLOW_AFTER) {
+            conn_hold_output(c, 0);
+            conn_fail(c);
+            return true;
+        }
+    return false;
+}
+
+/* Counts the response in what the server holds until it is read. -ENOBUFS if there is no room, even after those who do
+ * not read were dropped. */
+static int hold_answer(struct exchange *x)
+{
+    struct http_server *s = x->worker->server;
+    size_t n = x->q.answer_fd >= 0 ? PIECE : x->q.answer.cap;
+
+    while (n > ALWAYS_ANSWERED && !has_room(x)) {
+        atomic_fetch_add_explicit(&s->unread, 1, memory_order_relaxed);
+        if (!drop_slowest(x))
+            return -ENOBUFS;
+    }
+    x->held = n;
+    atomic_fetch_add_explicit(&s->answers, n, memory_order_relaxed);
+    if (x->peer)
+        atomic_fetch_add_explicit(&x->peer->answers, n, memory_order_relaxed);
+    if (x->q.share)
+        atomic_fetch_add_explicit(&x->q.share->held, n, memory_order_relaxed);
+    return 0;
+}
+
+/* Replaces a response that may not be held. */
+static void shed_answer(struct exchange *x)
+{
+    static const char text[] = "too many responses are waiting to be read by this user or address; read them, then retry\n";
+
+    fd_close(x->q.answer_fd);
+    x->q.answer_fd = -1;
+    buf_done(&x->q.answer);
+    x->q.answer_headers.n = x->q.trailers.n = 0;
+    x->q.status = 503;
+    x->q.answer_const = (struct str){text, sizeof text - 1};
+    http_add_header(&x->q, "content-type", STR("text/plain; charset=utf-8"));
+    http_add_header(&x->q, "retry-after", STR("1"));
+}
+
 void exchange_free(struct exchange *x)
 {
     if (!x)
         return;
     assert(x->state != EXCHANGE_HANDED);
     unaccount(x);
+    release_answer(x);
     if (x->owns_peer)
         peers_unref(&x->worker->server->peers, x->peer);
     leave_conn(x);
@@ -102,6 +226,8 @@ void exchange_free(struct exchange *x)
         x->q.released(&x->q);
     buf_done(&x->body);
     buf_done(&x->q.answer);
+    buf_done(&x->piece);
+    fd_close(x->q.answer_fd);
     arena_done(&x->q.arena);
     mem_free(x);
 }
@@ -277,13 +403,15 @@ static void finish_on_loop(struct loop_call *call)
 
     assert(x->state == EXCHANGE_HANDED);
     x->state = EXCHANGE_FINISHED;
-    x->touched = loop_now(w->loop);
+    x->touched = x->finished = loop_now(w->loop);
     w->n_handed--;
     if (!c) {
         exchange_free(x);
         worker_maybe_stopped(w);
         return;
     }
+    if (hold_answer(x) < 0)
+        shed_answer(x);
     c->protocol->respond(c, x);
     conn_schedule(c);
 }
@@ -296,6 +424,13 @@ void http_finish(struct http_request *q)
         finish_on_loop(&x->finish_call);
     else
         loop_post(x->worker->loop, &x->finish_call);
+}
+
+void http_answer_file(struct http_request *q, int fd, uint64_t size)
+{
+    fd_close(q->answer_fd);
+    q->answer_fd = fd;
+    q->answer_size = size;
 }
 
 void http_reply(struct http_request *q, int status, const char *content_type, struct str body)
@@ -334,17 +469,44 @@ bool exchange_has_body(const struct exchange *x)
     return !x->head_only && x->q.status != 204 && x->q.status != 304 && exchange_length(x) > 0;
 }
 
-size_t exchange_length(const struct exchange *x)
+uint64_t exchange_length(const struct exchange *x)
 {
+    if (x->q.answer_fd >= 0)
+        return x->q.answer_size;
     return x->q.answer_const.p ? x->q.answer_const.n : x->q.answer.n;
+}
+
+uint64_t exchange_left(const struct exchange *x)
+{
+    return exchange_has_body(x) ? exchange_length(x) - x->answer_pos : 0;
+}
+
+/* The piece of the file that is sent next; n is 0 if it cannot be read. The kernel has been asked for it before. */
+static struct str file_output(struct exchange *x)
+{
+    size_t done = (size_t) (x->answer_pos - x->piece_pos), n = (size_t) MIN(exchange_left(x), PIECE);
+
+    if (done == x->piece.n) {
+        buf_reset(&x->piece);
+        done = 0;
+        x->piece_pos = x->answer_pos;
+        if (x->answer_pos % READ_AHEAD == 0)
+            fd_will_need(x->q.answer_fd, (off_t) x->answer_pos, 2 * READ_AHEAD);
+        if (!buf_reserve(&x->piece, n) || fd_pread_all(x->q.answer_fd, x->piece.p, n, (off_t) x->answer_pos) < 0)
+            return (struct str){0};
+        x->piece.n = n;
+    }
+    return str_slice(buf_str(&x->piece), done, x->piece.n);
 }
 
 struct str exchange_output(struct exchange *x, bool *ret_end)
 {
     const char *p = x->q.answer_const.p ? x->q.answer_const.p : x->q.answer.p;
-    size_t left = exchange_has_body(x) ? exchange_length(x) - x->answer_pos : 0;
+    uint64_t left = exchange_left(x);
 
     *ret_end = left == 0;
+    if (left && x->q.answer_fd >= 0)
+        return file_output(x);
     return (struct str){left ? p + x->answer_pos : NULL, (uint32_t) MIN(left, UINT32_MAX)};
 }
 

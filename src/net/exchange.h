@@ -37,12 +37,16 @@ struct exchange {
     struct buf body;    /* so far */
     uint64_t body_seen; /* including what on_body processed or what is discarded */
     size_t accounted;   /* its share of worker->server->buffered */
+    size_t held;        /* its share of worker->server->answers: what of the response is in memory */
     bool owns_peer;     /* holds a reference of its own, because the connection is gone */
     bool discard;       /* answered before its body was read */
     bool head_only;     /* HEAD */
     bool bad_head, cancel_reported, head_sent, answer_sent;
     /* the response being sent */
-    size_t answer_pos;
+    uint64_t answer_pos;
+    struct buf piece;        /* of the file that is sent, not passed on yet */
+    uint64_t piece_pos;      /* offset of piece in the file */
+    int64_t finished;        /* monotonic: when the handler gave the response */
     struct loop_call finish_call;
 };
 
@@ -52,6 +56,7 @@ struct conn_protocol {
     void (*respond)(struct conn *c, struct exchange *x); /* the response may be sent */
     void (*flush)(struct conn *c);                       /* moves output into the stream, which is flushed afterwards */
     void (*timer)(struct conn *c, int64_t now);          /* deadlines of its requests */
+    void (*drop)(struct conn *c, struct exchange *x);    /* the rest of the response is not sent */
     void (*drain)(struct conn *c);                       /* finish the requests in progress, then close */
     bool (*idle)(const struct conn *c);                  /* no request in progress */
     void (*done)(struct conn *c);                        /* frees c->state; no exchanges are left by then */
@@ -70,6 +75,8 @@ struct conn {
     int64_t write_deadline; /* set while output waits */
     size_t write_mark;      /* bytes waiting when write_deadline was set */
     size_t held;            /* bytes of input kept for later, counted in what the server buffers */
+    size_t held_output;     /* bytes of output that wait for the peer, counted as responses */
+    int64_t progressed;     /* monotonic: when the peer last read some of it */
     unsigned n_exchanges;
     uint8_t preface_n;
     bool failed; /* closes at the end of this round */
@@ -119,7 +126,7 @@ struct http_server {
     void *done_arg;
     int64_t grace_ns;
     atomic_uint_least64_t connections, accepted, refused, requests, bad_requests, timeouts, floods, bytes_in, bytes_out,
-        buffered;
+        buffered, answers, unread;
 };
 
 /* exchange.c */
@@ -137,11 +144,13 @@ void exchange_dispatch(struct exchange *x); /* the request is complete */
 void exchange_refuse(struct exchange *x, int status, const char *text);
 void exchange_cancel(struct exchange *x);  /* notifies the handler, once */
 void exchange_abandon(struct exchange *x); /* the connection or stream is gone: frees it, or leaves it to the handler */
-/* The bytes of the response that are left; *ret_end: there are none. */
+/* The next bytes of the response; *ret_end: there are none left. Bytes are missing without an end if they cannot be
+ * read. */
 struct str exchange_output(struct exchange *x, bool *ret_end);
+uint64_t exchange_left(const struct exchange *x); /* bytes of the body that were not sent yet */
 void exchange_sent(struct exchange *x, size_t n); /* consumes them */
 bool exchange_has_body(const struct exchange *x);
-size_t exchange_length(const struct exchange *x); /* of the response's body */
+uint64_t exchange_length(const struct exchange *x); /* of the response's body */
 const char *worker_date(struct server_worker *w);
 
 /* conn.c */
@@ -154,6 +163,7 @@ void conn_fail(struct conn *c);
 void conn_schedule(struct conn *c);                       /* flush at the end of this round */
 void conn_set_deadline(struct conn *c, int64_t after_ns); /* from now; 0: none */
 int conn_hold(struct conn *c, size_t n); /* n bytes of input are kept now; -ENOBUFS if the server holds too much */
+void conn_hold_output(struct conn *c, size_t n); /* n bytes of output wait now */
 void conn_finish_output(struct conn *c); /* closes when the output is sent, such that the peer can still read it */
 int64_t conn_body_deadline(const struct conn *c, const struct exchange *x);
 void worker_maybe_stopped(struct server_worker *w);

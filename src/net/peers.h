@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What one peer address uses of a server: its connections, and the bytes of its requests in memory. There is one entry
+ * What one peer address uses of a server: its connections, and the bytes of its requests and responses in memory. There is one entry
  * per IPv4 address and per /64 of IPv6 (a single machine can use all addresses of a /64); none for unix sockets. An
  * entry lives while something refers to it. Safe from any thread.
  */
@@ -18,7 +18,7 @@ struct peer {
     struct peer *next;
     uint64_t key[2];
     unsigned refs, connections; /* protected by the lock */
-    atomic_size_t buffered;
+    atomic_size_t buffered, answers; /* bytes of requests, and of responses that were not read yet */
 };
 
 enum { PEERS_BUCKETS = 1024 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Resolves names to addresses without blocking a loop: libc's resolver runs on a short-lived thread, and the answer is
- * delivered as a call on the loop. Numeric addresses and unix paths are answered at once.
+ * Resolves names to addresses without blocking a loop: libc's resolver runs on a few threads of the process, and the answer
+ * is delivered as a call on the loop. A name is looked up once however many ask for it, and its answer is used for 10 s,
+ * an error for 2 s. Numeric addresses and unix paths are answered at once.
  */
 #ifndef NET_RESOLVE_H
 #define NET_RESOLVE_H

@@ -309,6 +309,8 @@ static void fill_defaults(struct http_server_options *o)
     DEFAULT(max_body, 64 << 20);
     DEFAULT(max_buffered, 512 << 20);
     DEFAULT(max_peer_buffered, MAX(o->max_buffered / 4, 2 * o->max_body));
+    DEFAULT(max_answers, o->max_buffered);
+    DEFAULT(max_peer_answers, MAX(o->max_answers / 2, 1));
     DEFAULT(max_streams, 100);
     DEFAULT(max_requests, 10000);
     DEFAULT(handshake_timeout_ns, 10 * NS_PER_S);
@@ -373,5 +375,7 @@ void http_server_stats(struct http_server *s, struct http_server_stats *ret)
         .bytes_in = atomic_load(&s->bytes_in),
         .bytes_out = atomic_load(&s->bytes_out),
         .buffered = atomic_load(&s->buffered),
+        .answers = atomic_load(&s->answers),
+        .unread = atomic_load(&s->unread),
     };
 }

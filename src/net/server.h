@@ -19,11 +19,19 @@
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
 
+#include <stdatomic.h>
+
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/tls.h"
 
 #define HTTP_NO_UID ((uid_t) -1)
+
+/* The memory of responses that are sent on behalf of one user, however many connections they go to. Outlives them. */
+struct http_share {
+    atomic_size_t held;
+    size_t limit; /* a response is refused while this much is held; 0: no limit */
+};
 
 struct http_request {
     /* --- the request; all strings live as long as the request --- */
@@ -56,6 +64,11 @@ struct http_request {
     struct http_headers answer_headers, trailers;
     struct buf answer;       /* body to send; ownership is taken */
     struct str answer_const; /* instead: bytes that outlive the request (assets), neither copied nor freed */
+    /* instead: a file, sent in pieces as the peer reads them. http_answer_file() sets both; the server closes it. */
+    int answer_fd; /* -1: none */
+    uint64_t answer_size;
+    struct http_share *share; /* what the response is counted for, in addition to the peer; may be NULL. Must be valid
+                               * until released() */
 };
 
 /* --- answering: any thread, one at a time --- */
@@ -63,7 +76,10 @@ struct http_request {
  * connection. */
 int http_add_header(struct http_request *q, const char *name, struct str value);
 int http_add_trailer(struct http_request *q, const char *name, struct str value);
-/* Sends status, headers, body (answer or answer_const), trailers. */
+/* The response's body will be this file from its start to size; takes ownership of fd. */
+void http_answer_file(struct http_request *q, int fd, uint64_t size);
+/* Sends status, headers, body (answer, answer_const or answer_fd), trailers. A response that does not fit into what the
+ * server may hold for peers that have not read theirs yet is replaced by 503. */
 void http_finish(struct http_request *q);
 /* Short form: sends a copied body with its type (NULL: no body) and finishes. */
 void http_reply(struct http_request *q, int status, const char *content_type, struct str body);
@@ -97,6 +113,9 @@ struct http_server_options {
     size_t max_body;               /* [64 MiB] per request -> 413 */
     size_t max_buffered;           /* [512 MiB] bodies of all requests in memory -> 503 */
     size_t max_peer_buffered;      /* [a quarter of max_buffered, at least two bodies] the same per address -> 503 */
+    size_t max_answers;            /* [max_buffered] responses in memory that were not read yet. Above it, those that
+                                    * are read most slowly are dropped, then new ones are refused -> 503 */
+    size_t max_peer_answers;       /* [half of max_answers] the same per address */
     unsigned max_requests;         /* [10000] held by handlers at the same time, per loop -> 503 */
     unsigned max_streams;          /* [100] concurrent, per HTTP/2 connection */
     int64_t handshake_timeout_ns;  /* [10 s] */
@@ -109,7 +128,8 @@ struct http_server_options {
 };
 
 struct http_server_stats {
-    uint64_t connections, accepted, refused, requests, bad_requests, timeouts, floods, bytes_in, bytes_out, buffered;
+    uint64_t connections, accepted, refused, requests, bad_requests, timeouts, floods, bytes_in, bytes_out, buffered,
+        answers, unread; /* unread: responses dropped or refused because too much was waiting to be read */
 };
 
 int http_server_new(const struct http_server_options *o, struct http_server **ret, struct err *e);

@@ -12,10 +12,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <arpa/inet.h>
 
+#include "base/macros.h"
 #include "base/mem.h"
 #include "net/tls.h"
 
@@ -64,6 +67,26 @@ static int add_ca_pem(SSL_CTX *ctx, const char *pem, struct err *e)
     return 0;
 }
 
+/* The system's list of CAs: where OpenSSL was built to look for it, or, on a system that keeps it elsewhere, the first of these. */
+static void trust_system(SSL_CTX *ctx)
+{
+    static const char *const bundles[] = {
+        "/etc/ssl/certs/ca-certificates.crt", /* Debian, Ubuntu, Alpine, Arch */
+        "/etc/pki/tls/certs/ca-bundle.crt",   /* Fedora, RHEL, Amazon Linux */
+        "/etc/ssl/ca-bundle.pem",             /* SUSE */
+        "/etc/ssl/cert.pem",
+    };
+
+    SSL_CTX_set_default_verify_paths(ctx);
+    if (getenv(X509_get_default_cert_file_env()) || getenv(X509_get_default_cert_dir_env()) ||
+        access(X509_get_default_cert_file(), R_OK) == 0 || access(X509_get_default_cert_dir(), X_OK) == 0)
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(bundles); i++)
+        if (access(bundles[i], R_OK) == 0 && SSL_CTX_load_verify_locations(ctx, bundles[i], NULL) == 1)
+            return;
+    ERR_clear_error();
+}
+
 static int load_trust(struct context *c, SSL_CTX *ctx, struct err *e)
 {
     const struct tls_options *o = &c->o;
@@ -75,7 +98,7 @@ static int load_trust(struct context *c, SSL_CTX *ctx, struct err *e)
         return fail(e, -EINVAL, "cannot read CA certificates from", o->ca_file);
     }
     if (o->system_ca || (!c->server && !o->ca_file && !o->ca_pem))
-        SSL_CTX_set_default_verify_paths(ctx);
+        trust_system(ctx);
     if (c->server && o->require_client_cert) {
         if (!o->ca_file && !o->ca_pem)
             return err_set(e, -EINVAL, "client certificates are required, but no CA to verify them is configured");
@@ -335,6 +358,13 @@ static int result_of(struct tls_session *s, int r)
     }
 }
 
+static bool is_unknown_ca(long verify)
+{
+    return verify == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT || verify == X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY ||
+           verify == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN || verify == X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT ||
+           verify == X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE;
+}
+
 static int handshake(struct tls_session *s, struct err *e)
 {
     int r, code;
@@ -350,8 +380,11 @@ static int handshake(struct tls_session *s, struct err *e)
         return code;
     verify = SSL_get_verify_result(s->ssl);
     if (verify != X509_V_OK && code == -EPROTO)
-        return err_set(e, -EPROTO, "TLS: the peer's certificate was rejected: %s",
-                       X509_verify_cert_error_string(verify));
+        return err_set(e, -EPROTO, "TLS: the peer's certificate was rejected: %s%s",
+                       X509_verify_cert_error_string(verify),
+                       is_unknown_ca(verify)
+                           ? "; if its CA is private, name its file in SSL_CERT_FILE (ca_file in a configuration)"
+                           : "");
     if (code == 0 || (code == -ECONNRESET && !ERR_peek_error()))
         return err_set(e, -ECONNRESET, "TLS: the peer closed the connection during the handshake");
     return fail(e, code, "TLS handshake failed", NULL);

@@ -18,7 +18,7 @@
 #include "report/gopath.h"
 
 enum { REDIRECTS_MAX = 10, TIMEOUT_DEFAULT_S = 60, GRACE_S = 5 };
-#define ANSWER_MAX ((size_t) 2 << 30)
+#define ANSWER_MAX ((size_t) 512 << 20) /* as received, and decompressed */
 
 static atomic_bool interrupted;
 

@@ -227,7 +227,7 @@ static int start_front(struct http_ui *u, struct err *e)
     int r = auth_open_fixed(AUTH_READ, u->token, &u->auth, e);
 
     if (r >= 0)
-        r = workers_new(WORKERS, QUEUE_MAX, &u->workers, e);
+        r = workers_new(&(struct workers_options){.n = WORKERS, .waiting = QUEUE_MAX}, &u->workers, e);
     if (r >= 0) /* the status counts the profile as loaded */
         r = pprof_files_store(u->files, none, &o.store, e);
     o.auth = u->auth;

@@ -14,8 +14,8 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/url.h"
-#include "codec/input.h"
 #include "codec/pprof.h"
+#include "local/local_input.h"
 #include "model/convert.h"
 #include "pprof/pprof_fetch.h"
 #include "pprof/pprof_remote.h"
@@ -59,7 +59,7 @@ static void release_input(const struct batch *b)
 }
 
 /* Error messages are those of pprof where it reads the same formats; OTLP and the others have their own. */
-static int decode(struct buf *in, struct batch **ret, struct err *e)
+static int decode(struct buf *in, const char *path, struct batch **ret, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     enum input_format format;
@@ -67,7 +67,7 @@ static int decode(struct buf *in, struct batch **ret, struct err *e)
 
     if (!in->n)
         return err_set(e, -ENODATA, "parsing profile: empty input file");
-    r = input_decode(in, INPUT_AUTO, &input_local, &b, &format, e);
+    r = local_input_decode(in, path, INPUT_AUTO, &b, &format, e);
     if (r < 0)
         return err_prefix(e, r, "parsing profile: ");
     if (format == INPUT_PPROF)
@@ -136,7 +136,7 @@ static int load_source(struct prof_pool *pool, struct source *s, const char *bin
     int r = get_bytes(s);
 
     if (r >= 0)
-        r = decode(&s->bytes, &b, &s->e);
+        r = decode(&s->bytes, is_file(s->name) ? s->name : NULL, &b, &s->e);
     buf_done(&s->bytes);
     if (r >= 0)
         r = prof_from_batch(pool, b, &b->profiles[0], &s->prof, &s->e);

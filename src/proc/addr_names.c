@@ -46,24 +46,51 @@ static bool overlap(const struct addr_name *a, const struct addr_name *b)
     return a->start == b->start || b->start - a->start < a->size;
 }
 
+/* Merges v[n_old] to v[n - 1] into those before, both sorted. */
+static void merge(struct addr_name *v, size_t n_old, size_t n)
+{
+    size_t k = n - n_old, i = n_old, at = n;
+    struct addr_name *added = n_old && k ? mem_alloc(k * sizeof *added) : NULL;
+
+    if (!added) {
+        if (n_old && k)
+            qsort(v, n, sizeof *v, compare);
+        return;
+    }
+    memcpy(added, v + n_old, k * sizeof *added);
+    while (k) {
+        bool old = i && compare(&v[i - 1], &added[k - 1]) > 0;
+
+        v[--at] = old ? v[--i] : added[--k];
+    }
+    mem_free(added);
+}
+
 /* A JIT reuses memory: a later entry replaces every earlier entry that it overlaps. */
-void addr_names_sort(struct addr_names *t)
+size_t addr_names_merge(struct addr_name *v, size_t n_old, size_t n)
 {
     size_t kept = 0;
 
-    addr_names_order(t);
-    for (size_t i = 0; i < t->n; i++) { /* the kept entries are sorted and do not overlap */
-        const struct addr_name *e = &t->v[i];
+    if (n == n_old)
+        return n;
+    qsort(v + n_old, n - n_old, sizeof *v, compare);
+    merge(v, n_old, n);
+    for (size_t i = 0; i < n; i++) { /* the kept entries are sorted and do not overlap */
         bool stale = false;
 
-        while (kept && !stale && overlap(&t->v[kept - 1], e)) {
-            stale = t->v[kept - 1].name > e->name;
+        while (kept && !stale && overlap(&v[kept - 1], &v[i])) {
+            stale = v[kept - 1].name > v[i].name;
             kept -= !stale;
         }
         if (!stale)
-            t->v[kept++] = *e;
+            v[kept++] = v[i];
     }
-    t->n = kept;
+    return kept;
+}
+
+void addr_names_sort(struct addr_names *t)
+{
+    t->n = addr_names_merge(t->v, 0, t->n);
 }
 
 void addr_names_done(struct addr_names *t)
@@ -73,24 +100,29 @@ void addr_names_done(struct addr_names *t)
     *t = ADDR_NAMES_INIT;
 }
 
-bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *ret_name, uint64_t *ret_start)
+const struct addr_name *addr_names_at(const struct addr_name *v, size_t n, uint64_t address)
 {
-    size_t a = 0, z = t->n;
-    const struct addr_name *e;
-    uint16_t n;
+    size_t a = 0, z = n;
 
     while (a < z) {
         size_t mid = (a + z) / 2;
 
-        if (t->v[mid].start <= address)
+        if (v[mid].start <= address)
             a = mid + 1;
         else
             z = mid;
     }
-    if (!a)
-        return false;
-    e = &t->v[a - 1];
-    if (e->size ? address - e->start >= e->size : a == t->n)
+    if (!a || (v[a - 1].size ? address - v[a - 1].start >= v[a - 1].size : a == n))
+        return NULL;
+    return &v[a - 1];
+}
+
+bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *ret_name, uint64_t *ret_start)
+{
+    const struct addr_name *e = addr_names_at(t->v, t->n, address);
+    uint16_t n;
+
+    if (!e)
         return false;
     memcpy(&n, t->pool.p + e->name, sizeof n);
     *ret_name = (struct str){t->pool.p + e->name + sizeof n, n};

@@ -33,6 +33,11 @@ int addr_names_add(struct addr_names *t, uint64_t start, uint64_t size, struct s
  * addr_names_find(). */
 void addr_names_sort(struct addr_names *t);
 void addr_names_order(struct addr_names *t); /* the same, but keeps all; equal starts in the order of adding */
+/* Sorts v[n_old] to v[n - 1] into those before, which are sorted; of ranges that overlap the one whose name has the larger
+ * number is kept. Returns how many are left. */
+size_t addr_names_merge(struct addr_name *v, size_t n_old, size_t n);
+/* The one that has the address, or NULL. */
+const struct addr_name *addr_names_at(const struct addr_name *v, size_t n, uint64_t address);
 void addr_names_done(struct addr_names *t);
 /* False when no range has the address. The name lives as long as the table. */
 bool addr_names_find(const struct addr_names *t, uint64_t address, struct str *ret_name, uint64_t *ret_start);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/fd.h"
+#include "proc/far_call.h"
 
 enum { TRIES = 100, TRY_MS = 50, ANSWER_MAX = 64 << 20, REQUEST_SECONDS = 30 };
 
@@ -50,15 +52,19 @@ static int read_status(int pid, int *ret_pid, bool *ret_catches)
     return 0;
 }
 
-static int connect_to(const char *path)
+/* fd: the socket, found and not opened. Another user's is not HotSpot's. */
+static int connect_to(int found)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
     struct timeval limit = {.tv_sec = 10};
+    struct stat st;
     int fd;
 
-    if (strlen(path) >= sizeof to.sun_path)
-        return -ENAMETOOLONG;
-    memcpy(to.sun_path, path, strlen(path));
+    if (fstat(found, &st) < 0)
+        return -errno;
+    if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid())
+        return -EPERM;
+    snprintf(to.sun_path, sizeof to.sun_path, "/proc/self/fd/%d", found);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
@@ -73,49 +79,70 @@ static int connect_to(const char *path)
     return fd;
 }
 
-/* Makes the virtual machine open its socket. */
+/* The program may be in a container, and what lies in its directories is its own: links are followed below its root only. */
+static int find_below(int pid, const char *path)
+{
+    char root[32];
+
+    snprintf(root, sizeof root, "/proc/%d/root", pid);
+    return fd_find_in_root(root, path);
+}
+
+static int make_trigger(int dir, const char *name)
+{
+    return dir < 0 ? dir : fd_open(dir, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0600);
+}
+
+/* Makes the virtual machine open its socket; returns it as found. */
 static int open_socket(int pid, int inner, const char *socket_path)
 {
-    char trigger[96];
-    int fd, r = -ETIMEDOUT;
+    char cwd[32], trigger[32];
+    int fd, found = -ETIMEDOUT;
+    _cleanup_(fd_closep) int dir = -1;
 
-    snprintf(trigger, sizeof trigger, "/proc/%d/cwd/.attach_pid%d", pid, inner);
-    fd = open(trigger, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+    snprintf(cwd, sizeof cwd, "/proc/%d/cwd", pid);
+    snprintf(trigger, sizeof trigger, ".attach_pid%d", inner);
+    dir = fd_open(AT_FDCWD, cwd, O_PATH | O_DIRECTORY, 0);
+    fd = make_trigger(dir, trigger);
     if (fd < 0) {
-        snprintf(trigger, sizeof trigger, "/proc/%d/root/tmp/.attach_pid%d", pid, inner);
-        fd = open(trigger, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC | O_NOFOLLOW, 0600);
+        fd_close(dir);
+        dir = find_below(pid, "tmp");
+        fd = make_trigger(dir, trigger);
     }
     if (fd < 0)
-        return -errno;
+        return fd;
     fd_close(fd);
     if (kill(pid, SIGQUIT) < 0)
-        r = -errno;
-    for (int i = 0; i < TRIES && r == -ETIMEDOUT; i++) {
-        if (access(socket_path, F_OK) == 0)
-            r = 0;
+        found = -errno;
+    for (int i = 0; i < TRIES && found == -ETIMEDOUT; i++) {
+        int at = find_below(pid, socket_path);
+
+        if (at >= 0)
+            found = at;
         else
             poll(NULL, 0, TRY_MS);
     }
-    unlink(trigger);
-    return r;
+    fd_unlink(dir, trigger);
+    return found;
 }
 
 /* The socket that takes commands. */
 static int open_commands(int pid, struct err *e)
 {
-    char path[96];
+    _cleanup_(fd_closep) int found = -1;
     bool catches = false;
+    char path[32];
     int inner, r = read_status(pid, &inner, &catches);
 
     if (r < 0)
         return err_set(e, r, "cannot read the status of process %d: %m", pid);
-    snprintf(path, sizeof path, "/proc/%d/root/tmp/.java_pid%d", pid, inner);
-    if (access(path, F_OK) < 0) {
-        r = catches ? open_socket(pid, inner, path) : -ENOTSUP;
-        if (r < 0)
-            return err_set(e, r, "process %d does not open its socket for commands: %m", pid);
-    }
-    r = connect_to(path);
+    snprintf(path, sizeof path, "tmp/.java_pid%d", inner);
+    found = find_below(pid, path);
+    if (found < 0)
+        found = catches ? open_socket(pid, inner, path) : -ENOTSUP;
+    if (found < 0)
+        return err_set(e, found, "process %d does not open its socket for commands: %m", pid);
+    r = connect_to(found);
     return r < 0 ? err_set(e, r, "cannot connect to the Java process %d: %m", pid) : r;
 }
 
@@ -152,6 +179,8 @@ int java_attach_become_owner(int pid)
     char path[32];
     struct stat st;
 
+    far_target(0); /* its helper is the parent's; this process has a deadline of its own */
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     snprintf(path, sizeof path, "/proc/%d", pid);
     if (stat(path, &st) < 0)
         return -errno;
@@ -167,9 +196,10 @@ static void answer_threads(int pid, int fd)
     static const char request[] = "1\0threaddump\0\0\0";
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct err e = {0};
-    int r = java_attach_become_owner(pid);
+    int r;
 
     alarm(REQUEST_SECONDS);
+    r = java_attach_become_owner(pid);
     r = r < 0 ? err_set(&e, r, "cannot become the user of process %d: %m", pid)
               : ask(pid, request, sizeof request, &text, &e);
     if (fd_write_all(fd, r < 0 ? "1" : "0", 1) == 0 && r < 0)

@@ -18,6 +18,14 @@ static bool take_hex(struct str *line, uint64_t *ret)
     return hex_number(s, ret);
 }
 
+bool jit_names_line(struct str line, uint64_t *ret_start, uint64_t *ret_size, struct str *ret_name)
+{
+    if (!take_hex(&line, ret_start) || !take_hex(&line, ret_size) || !*ret_size || *ret_start + *ret_size < *ret_start)
+        return false;
+    *ret_name = str_trim(line);
+    return ret_name->n > 0;
+}
+
 int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t)
 {
     const char *begin = text.p;
@@ -25,15 +33,12 @@ int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t)
 
     *ret_used = 0;
     while (r == 0 && text.n && str_find_char(text, '\n') >= 0) {
-        struct str line = str_cut(&text, '\n');
+        struct str line = str_cut(&text, '\n'), name;
         uint64_t start, size;
 
         *ret_used = (size_t) (line.p + line.n + 1 - begin);
-        if (!take_hex(&line, &start) || !take_hex(&line, &size) || !size || start + size < start)
-            continue;
-        line = str_trim(line);
-        if (line.n)
-            r = addr_names_add(t, start, size, line);
+        if (jit_names_line(line, &start, &size, &name))
+            r = addr_names_add(t, start, size, name);
     }
     return r;
 }
@@ -78,18 +83,15 @@ static int check_owner(const char *proc, int pid, int fd)
     uint64_t uid;
 
     str_cut(&uids, '\t');
-    if (fstat(fd, &file) < 0)
+    if (fd_stat(fd, &file) < 0)
         return -errno;
     return str_to_u64(str_cut(&uids, '\t'), 10, &uid) == 0 && file.st_uid == uid ? 0 : -EPERM;
 }
 
-int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e)
+int jit_names_open(const char *proc, int pid, struct err *e)
 {
-    _cleanup_(buf_done) struct buf b = BUF_INIT;
-    _cleanup_(fd_closep) int fd = -1;
     char root[4096], name[64];
-    size_t used;
-    int r;
+    int fd, r;
 
     snprintf(root, sizeof root, "%s/%d/root", proc, pid);
     snprintf(name, sizeof name, "/tmp/perf-%d.map", own_pid(proc, pid));
@@ -97,15 +99,10 @@ int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *
     if (fd < 0)
         return err_set(e, fd, "cannot open '%s' of process %d: %m", name, pid);
     r = check_owner(proc, pid, fd);
-    if (r < 0)
-        return err_set(e, r, "'%s' of process %d is not its own", name, pid);
-    r = fd_read_all(fd, JIT_NAMES_FILE_MAX, &b);
-    if (r < 0)
-        return err_set(e, r, "cannot read '%s' of process %d: %m", name, pid);
-    r = jit_names_parse(buf_str(&b), &used, t);
     if (r == 0)
-        addr_names_sort(t);
-    return r;
+        return fd;
+    fd_close(fd);
+    return err_set(e, r, "'%s' of process %d is not its own", name, pid);
 }
 
 static const struct {

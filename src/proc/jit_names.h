@@ -12,6 +12,9 @@
 #ifndef PROC_JIT_NAMES_H
 #define PROC_JIT_NAMES_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/err.h"
 #include "proc/addr_names.h"
 
@@ -20,8 +23,10 @@ enum { JIT_NAMES_FILE_MAX = 64 << 20 };
 /* Adds the lines of text, which may be a part of the file: *ret_used is the length of the complete lines. Malformed
  * lines are ignored. The caller calls addr_names_sort(). */
 int jit_names_parse(struct str text, size_t *ret_used, struct addr_names *t);
-/* Reads the file of a process. proc: "/proc". -ENOENT when there is none, -EPERM when it belongs to another user. */
-int jit_names_read(const char *proc, int pid, struct addr_names *t, struct err *e);
+/* One line; false when it is malformed. */
+bool jit_names_line(struct str line, uint64_t *ret_start, uint64_t *ret_size, struct str *ret_name);
+/* Opens the file of a process. proc: "/proc". -ENOENT when there is none, -EPERM when it belongs to another user. */
+int jit_names_open(const char *proc, int pid, struct err *e);
 /* The frame name for code without names: "[node: run with --perf-basic-prof]", by the name of the executable. The text
  * is constant; NULL for programs that are not known to have a JIT. has_map: the process has a perf map, but this
  * address is not in it. */

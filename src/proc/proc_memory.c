@@ -3,15 +3,15 @@
 #include "proc/proc_memory.h"
 
 #include <errno.h>
-#include <sys/uio.h>
+
+#include "proc/far_call.h"
 
 static int read_process(const struct proc_memory *m, uint64_t address, void *p, size_t n)
 {
-    struct iovec here = {p, n}, there = {(void *) (uintptr_t) address, n};
-    ssize_t got = process_vm_readv(m->pid, &here, 1, &there, 1, 0);
+    ssize_t got = far_read_memory(m->pid, address, p, n);
 
     if (got < 0)
-        return -errno;
+        return (int) got;
     return (size_t) got == n ? 0 : -EFAULT;
 }
 

@@ -17,6 +17,7 @@ int proc_stat_read(pid_t pid, struct proc_stat *ret)
     char path[32], text[1024], *end;
     _cleanup_(fd_closep) int fd = -1;
     uint64_t parent = 0, start = 0;
+    char state = 0;
     struct str rest;
     ssize_t n;
 
@@ -31,12 +32,14 @@ int proc_stat_read(pid_t pid, struct proc_stat *ret)
     for (int field = FIELD_STATE; rest.n && field <= FIELD_START; field++) {
         struct str one = str_cut(&rest, ' ');
 
+        if (field == FIELD_STATE && one.n)
+            state = one.p[0];
         if ((field == FIELD_PARENT && str_to_u64(one, 10, &parent) < 0) ||
             (field == FIELD_START && str_to_u64(one, 10, &start) < 0))
             return -EBADMSG;
     }
     if (!start)
         return -EBADMSG;
-    *ret = (struct proc_stat){(pid_t) parent, start};
+    *ret = (struct proc_stat){state, (pid_t) parent, start};
     return 0;
 }

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 struct proc_stat {
+    char state; /* R, S, D, T, … */
     pid_t parent;
     uint64_t start_ticks; /* since the host started; with the pid, it identifies a process */
 };

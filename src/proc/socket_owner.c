@@ -196,19 +196,32 @@ int socket_owner_find(const char *address, struct socket_owner *ret)
 void socket_owner_put(const struct socket_owner *o, struct buf *out)
 {
     buf_printf(out, "%d %llu %s", (int) o->pid, (unsigned long long) o->start_ticks, o->exe);
+    buf_putc(out, '\0');
+    buf_put(out, o->service, strlen(o->service) + 1);
+    buf_put(out, o->command, strlen(o->command) + 1);
 }
 
-int socket_owner_parse(const char *text, struct socket_owner *ret)
+static int take_text(struct str *rest, char *ret, size_t size)
 {
-    struct str rest = str_from(text), pid = str_cut(&rest, ' '), start = str_cut(&rest, ' ');
+    struct str s = str_cut(rest, '\0');
+
+    if (s.n >= size)
+        return -EBADMSG;
+    snprintf(ret, size, "%.*s", STR_FMT(s));
+    return 0;
+}
+
+int socket_owner_parse(struct str text, struct socket_owner *ret)
+{
+    struct str pid = str_cut(&text, ' '), start = str_cut(&text, ' ');
     struct socket_owner o = {0};
     uint64_t v;
 
     if (str_to_u64(pid, 10, &v) < 0 || !v || v > INT32_MAX || str_to_u64(start, 10, &o.start_ticks) < 0 ||
-        rest.n >= sizeof o.exe)
+        take_text(&text, o.exe, sizeof o.exe) < 0 || take_text(&text, o.service, sizeof o.service) < 0 ||
+        take_text(&text, o.command, sizeof o.command) < 0)
         return -EBADMSG;
     o.pid = (pid_t) v;
-    snprintf(o.exe, sizeof o.exe, "%.*s", STR_FMT(rest));
     *ret = o;
     return 0;
 }

@@ -11,14 +11,12 @@
 #include "model/semconv.h"
 #include "model/types.h"
 #include "query/answer_drift.h"
+#include "query/answer_fields.h"
 #include "query/answer_run.h"
-#include "query/query_deploys.h"
 #include "query/query_groups.h"
-#include "query/query_json.h"
 #include "query/tree_form.h"
 
-#define NODES_DEFAULT_TEXT "8192"
-enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, PROFILES_DEFAULT = 100, LEAKS_DEFAULT = 50, TEXT_MAX = 16000 };
+enum { NODES_DEFAULT = 8192, ROWS_DEFAULT = 100, LEAKS_DEFAULT = 50, TEXT_MAX = 16000 };
 enum { TOKEN_BYTES = 4, TOKENS_MIN = 50, TOKENS_MAX = 100000 };
 
 const struct answer_param answer_params[] = {
@@ -118,32 +116,24 @@ int answer_param_limit(struct answer_request *c, uint32_t fallback, uint32_t max
     return r;
 }
 
-struct query_params answer_params_of(struct answer_request *c)
+struct query_params answer_params_none(const struct answer_request *c)
 {
-    return (struct query_params){
-        .tenant = c->tenant,
-        .query = answer_param(c, "query"),
-        .from = answer_param(c, "from"),
-        .to = answer_param(c, "to"),
-        .base_query = answer_param(c, "base_query"),
-        .base_from = answer_param(c, "base_from"),
-        .base_to = answer_param(c, "base_to"),
-        .trace_id = answer_param(c, "trace_id"),
-        .span_id = answer_param(c, "span_id"),
-        .times = answer_param(c, "times"),
-        .profile = answer_param(c, "profile"),
-        .focus = answer_param(c, "focus"),
-        .ignore = answer_param(c, "ignore"),
-        .hide = answer_param(c, "hide"),
-        .max_nodes = answer_param(c, "max_nodes"),
-        .min_share = answer_param(c, "min_share"),
-        .zoom = answer_param(c, "zoom"),
-        .no_inlines = str_is(answer_param(c, "no_inlines"), "true"),
-        .names = c->names,
-        .now = c->now,
-        .memory_limit = c->memory_limit,
-        .cancel = c->cancel,
-    };
+    return (struct query_params){.tenant = c->tenant,
+                                 .type = str_from(c->what->type),
+                                 .names = c->names,
+                                 .now = c->now,
+                                 .memory_limit = c->memory_limit,
+                                 .cancel = c->cancel};
+}
+
+int answer_params_of(struct answer_request *c, struct query_params *ret, struct err *e)
+{
+    static const char *const names[] = {
+        "query", "from",   "to",   "base_query", "base_from", "base_to", "trace_id",   "span_id", "times", "profile",
+        "focus", "ignore", "hide", "max_nodes",  "min_share", "zoom",    "no_inlines", NULL};
+
+    *ret = answer_params_none(c);
+    return query_params_read(ret, names, c->param, c->ctx, e);
 }
 
 struct series_notes {
@@ -159,28 +149,36 @@ static void note_hidden(struct store_notes *n, struct str runtime)
         snprintf(n->hidden + used, sizeof n->hidden - used, "%s%.*s", used ? "; " : "", STR_FMT(runtime));
 }
 
+/* cpu_also of cpu. */
+static bool is_rest_of(struct str name, struct str type)
+{
+    return name.n == type.n + 5 && str_starts(name, type) && str_is(str_slice(name, type.n, name.n), "_also");
+}
+
 static int note_series(void *ctx, const struct type *t, const struct labels *l)
 {
     struct series_notes *x = ctx;
-    struct str runtime = labels_get(l, STR(SEMCONV_WICK_HIDDEN_RUNTIME));
+    struct str runtime =
+        str_is(x->selector->type, "cpu") ? labels_get(l, STR(SEMCONV_WICK_HIDDEN_RUNTIME)) : (struct str){0};
+    bool also = is_rest_of(t->name, x->selector->type);
 
-    if (!runtime.n && !str_is(t->name, "cpu_also"))
+    if (!runtime.n && !also)
         return 0;
     if (!selector_matches(x->selector, l))
         return 0;
-    x->notes->also |= str_is(t->name, "cpu_also");
+    x->notes->also |= also;
     note_hidden(x->notes, runtime);
     return 0;
 }
 
-/* Notes that a second source sent CPU time of the selection, which is stored as cpu_also and not counted; and that it
+/* Notes that a second source sent some of the selection as well, which is stored as cpu_also or the like and not counted; and that it
  * has processes of a runtime whose functions are not shown. */
 static void note_selection(struct answer_request *c, const struct query *q)
 {
     for (uint32_t i = 0; i < q->q.n_columns; i++) {
         struct series_notes x = {q->q.columns[i].selector, &c->notes};
 
-        if (str_is(x.selector->type, "cpu"))
+        if (x.selector->type.n)
             c->store->ops->each_series(
                 c->store, &(struct store_range){q->q.tenant, q->q.columns[i].from, q->q.columns[i].to, NULL},
                 note_series, &x);
@@ -203,9 +201,10 @@ int answer_compile_params(struct answer_request *c, const struct query_params *p
 
 int answer_compile(struct answer_request *c, struct query **ret, struct err *e)
 {
-    struct query_params p = answer_params_of(c);
+    struct query_params p;
+    int r = answer_params_of(c, &p, e);
 
-    return answer_compile_params(c, &p, ret, e);
+    return r < 0 ? r : answer_compile_params(c, &p, ret, e);
 }
 
 /* --- trees --- */
@@ -213,6 +212,15 @@ int answer_compile(struct answer_request *c, struct query **ret, struct err *e)
 static bool wants_text(struct answer_request *c)
 {
     return str_is(answer_param(c, "format"), "text");
+}
+
+static int check_format(const struct question *what, struct answer_request *q, struct err *e)
+{
+    struct str format = answer_param(q, "format");
+
+    if (!format.n || wants_text(q) || str_is(format, "json") || (what->tree && str_is(format, "binary")))
+        return 0;
+    return err_set(e, -EINVAL, "format: '%.*s' is not text%s or json", STR_FMT(format), what->tree ? ", binary" : "");
 }
 
 /* How long a text may be, in bytes. */
@@ -227,34 +235,43 @@ static size_t text_max(struct answer_request *c)
 
 static int put_tree(struct answer_request *c, struct buf *out, const struct tree *t)
 {
+    bool first = true;
+
     if (wants_text(c))
         return tree_to_text(out, t, text_max(c));
     if (c->binary)
         return tree_to_binary(out, t, &c->notes);
-    tree_to_json(out, t);
+    buf_putc(out, '{');
+    tree_put_fields(out, &first, t);
+    answer_put_end(c, out, &first);
     return 0;
+}
+
+static int tree_params(struct answer_request *c, struct query_params *ret, struct err *e)
+{
+    int r = answer_params_of(c, ret, e);
+
+    if (!answer_param(c, "max_nodes").n)
+        ret->max_nodes = NODES_DEFAULT;
+    return r < 0 ? r : query_params_set(ret, "by", answer_param(c, "by"), e);
 }
 
 static int compile_tree(struct answer_request *c, struct query **ret, struct err *e)
 {
-    struct query_params p = answer_params_of(c);
-    int r;
+    struct query_params p;
+    int r = tree_params(c, &p, e);
 
-    p.by = answer_param(c, "by");
-    r = answer_compile_params(c, &p, ret, e);
-    if (r == 0 && !p.max_nodes.n)
-        (*ret)->q.max_nodes = NODES_DEFAULT;
-    return r;
+    return r < 0 ? r : answer_compile_params(c, &p, ret, e);
 }
 
 /* The tree of a selection, with a branch for each value of a label where group_by is given. */
 static int grouped_flame(struct answer_request *c, const struct query *q, struct tree **ret, struct err *e)
 {
-    struct query_params p = answer_params_of(c);
+    struct query_params p;
+    int r = tree_params(c, &p, e);
 
-    p.by = answer_param(c, "by");
-    if (!p.max_nodes.n)
-        p.max_nodes = STR(NODES_DEFAULT_TEXT);
+    if (r < 0)
+        return r;
     if (q->is_diff)
         return err_set(e, -EINVAL, "group_by: a comparison cannot be grouped");
     if (q->q.columns[0].spans)
@@ -273,6 +290,20 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0 && !(c->binary && q->q.n_zoom)) /* the UI has it from the whole tree */
         r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
+}
+
+static void put_callers(struct answer_request *c, struct buf *out, const struct store_callers *x)
+{
+    bool first = false, caller = true, callee = true;
+
+    buf_puts(out, "{\"callers\":{");
+    tree_put_fields(out, &caller, x->callers);
+    buf_puts(out, "},\"callees\":{");
+    tree_put_fields(out, &callee, x->callees);
+    buf_putc(out, '}');
+    record_put_fields(out, &first, answer_of_callers.fields + 2,
+                      &(struct answer_callers){.total = {x->sum[0], x->sum[1]}, .n_columns = x->callers->n_columns});
+    answer_put_end(c, out, &first);
 }
 
 static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
@@ -294,7 +325,7 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
         buf_puts(out, "\ncallees: ");
         return r < 0 ? r : tree_to_text(out, x.callees, text_max(c) / 2);
     }
-    query_callers_json(out, &x);
+    put_callers(c, out, &x);
     return 0;
 }
 
@@ -320,7 +351,7 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
                       &c->notes, e);
     if (r < 0)
         return r;
-    query_table_json(out, &t, NULL);
+    answer_put(c, out, &t);
     query_table_done(&t);
     return 0;
 }
@@ -337,52 +368,30 @@ static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
                         &t, &c->notes, e);
     if (r < 0)
         return r;
-    query_table_json(out, &t, NULL);
+    answer_put(c, out, &t);
     query_table_done(&t);
-    return 0;
-}
-
-static int run_symbols(struct answer_request *c, struct buf *out, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_binaries b;
-    uint64_t limit = ROWS_DEFAULT;
-    int r = answer_param_u64(c, "limit", &limit, e);
-
-    if (r == 0)
-        r = answer_compile(c, &q, e);
-    if (r == 0)
-        r = query_binaries(c->store, q, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX), &b, &c->notes, e);
-    if (r < 0)
-        return r;
-    query_binaries_json(out, &b, NULL);
-    query_binaries_done(&b);
     return 0;
 }
 
 /* --- over time --- */
 
-/* Appends the interval of the profiles to the object at the end of out. */
-static void put_interval(struct buf *out, int64_t interval)
+/* The points with the time that profiles cover, of all and of each series. */
+static int put_series(struct answer_request *c, struct buf *out, const struct query *q, struct store_points *points,
+                      int64_t interval, struct err *e)
 {
-    if (interval <= 0 || buf_error(out) || !out->n)
-        return;
-    out->n--;
-    buf_printf(out, ",\"interval\":\"%lld\"}", (long long) interval);
-}
+    uint32_t n = points->n_points;
+    int64_t *covered = arena_zalloc_array(&points->arena, n + 1u, sizeof *covered),
+            *each = arena_zalloc_array(&points->arena, (size_t) points->n_series * n + 1, sizeof *each);
+    struct answer_series x = {
+        points->type.name, points->type.unit, points->from, points->step, interval, covered, n, NULL, points->n_series};
+    int r = covered && each ? query_step_coverage(c->store, q, points, covered, each, e) : -ENOMEM;
 
-static int run_deploys(struct answer_request *c, struct buf *out, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_deploys d;
-    int r = answer_compile(c, &q, e);
-
-    if (r == 0)
-        r = query_deploys(c->store, q, &d, e);
-    if (r < 0)
-        return r;
-    query_deploys_json(out, &d);
-    query_deploys_done(&d);
+    x.series = arena_zalloc_array(&points->arena, x.n_series + 1u, sizeof *x.series);
+    if (r < 0 || !x.series)
+        return r < 0 ? r : -ENOMEM;
+    for (size_t i = 0; i < x.n_series; i++)
+        x.series[i] = (struct answer_one_series){points->labels[i], points->values + i * n, n, each + i * n, n};
+    answer_put(c, out, &x);
     return 0;
 }
 
@@ -390,29 +399,18 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_series_params p = {.by = answer_param(c, "group_by"), .function = answer_param(c, "function")};
-    struct str step = answer_param(c, "step");
     struct store_points points;
-    int64_t *covered, *each;
     int r = answer_compile(c, &q, e);
 
-    if (r == 0 && step.n) {
-        r = clock_parse_duration(step, &p.step, e);
-        if (r < 0)
-            return err_prefix(e, r, "step: ");
-    }
+    if (r == 0)
+        r = answer_param_duration(c, "step", &p.step, e);
     if (r == 0)
         r = query_interval(c->store, q, &p.interval, e);
     if (r == 0)
         r = query_series(c->store, q, &p, &points, &c->notes, e);
     if (r < 0)
         return r;
-    covered = arena_zalloc_array(c->arena, points.n_points + 1u, sizeof *covered);
-    each = arena_zalloc_array(c->arena, (size_t) points.n_series * points.n_points + 1, sizeof *each);
-    r = covered && each ? query_step_coverage(c->store, q, &points, covered, each, e) : -ENOMEM;
-    if (r == 0) {
-        query_points_json(out, &points, covered, each, NULL);
-        put_interval(out, p.interval);
-    }
+    r = put_series(c, out, q, &points, p.interval, e);
     store_points_done(&points);
     return r;
 }
@@ -430,17 +428,48 @@ static int check_held(struct str name, struct err *e)
         STR_FMT(name));
 }
 
+/* The names from the root down to the node. */
+static int take_stack(struct query_leaks *l, uint32_t node, struct answer_leak *to)
+{
+    const struct tree *t = l->tree;
+
+    for (uint32_t i = node; i && i != TREE_NONE; i = t->parent[i])
+        to->depth++;
+    to->stack = arena_zalloc_array(&l->arena, to->depth + 1u, sizeof *to->stack);
+    if (!to->stack)
+        return -ENOMEM;
+    for (uint32_t i = node, at = to->depth; at--; i = t->parent[i])
+        to->stack[at] = t->frames[t->frame[i]].function;
+    return 0;
+}
+
+static int put_leaks(struct answer_request *c, struct buf *out, struct query_leaks *l)
+{
+    struct answer_leaks x = {l->tree->type, l->tree->unit, l->window_ns,
+                             arena_zalloc_array(&l->arena, l->n + 1u, sizeof *x.leaks), l->n};
+    int r = x.leaks ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; r == 0 && i < x.n; i++) {
+        struct query_leak *from = &l->rows[i];
+
+        x.leaks[i] = (struct answer_leak){
+            .slope = from->slope, .fit = from->fit, .values = from->values, .n_values = QUERY_LEAK_WINDOWS};
+        r = take_stack(l, from->node, &x.leaks[i]);
+    }
+    if (r == 0)
+        answer_put(c, out, &x);
+    return r;
+}
+
 static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_params p = answer_params_of(c);
     struct query_leaks l;
     uint64_t limit = LEAKS_DEFAULT;
     int r = answer_param_u64(c, "limit", &limit, e);
 
-    p.type = STR("heap");
     if (r == 0)
-        r = answer_compile_params(c, &p, &q, e);
+        r = answer_compile(c, &q, e);
     if (r == 0)
         r = check_held(q->q.columns[q->is_diff].selector->type, e);
     if (r == 0)
@@ -450,7 +479,7 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
     if (wants_text(c))
         r = leaks_to_text(out, &l, text_max(c));
     else
-        query_leaks_json(out, &l, NULL);
+        r = put_leaks(c, out, &l);
     query_leaks_done(&l);
     return r;
 }
@@ -458,111 +487,16 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
 static int run_coverage(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    int64_t covered[2];
+    struct answer_head x = {0};
     int r = answer_compile(c, &q, e);
 
     if (r == 0)
-        r = query_coverage(c->store, q, covered, e);
-    if (r == 0)
-        query_coverage_json(out, covered, q->q.n_columns);
+        r = query_coverage(c->store, q, x.covered, e);
+    if (r < 0)
+        return r;
+    x.n_covered = q->q.n_columns;
+    answer_put(c, out, &x);
     return r;
-}
-
-/* --- lists --- */
-
-/* Lists cover every type unless one is named. */
-static int compile_list(struct answer_request *c, struct query **ret, struct err *e)
-{
-    struct query_params p = answer_params_of(c);
-
-    if (!p.query.n || p.query.p[0] == '{') {
-        char *any = arena_printf(c->arena, "*%.*s", STR_FMT(p.query));
-
-        if (!any)
-            return -ENOMEM;
-        p.query = str_from(any);
-    }
-    return answer_compile_params(c, &p, ret, e);
-}
-
-static int run_labels(struct answer_request *c, struct buf *out, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_names names;
-    struct str which = answer_param(c, "attributes");
-    bool detailed = str_is(which, "marked");
-    enum query_label_source source = str_is(which, "false") ? QUERY_LABELS_SERIES : QUERY_LABELS_ALL;
-    int r = compile_list(c, &q, e);
-
-    if (r == 0 && which.n && !detailed && !str_is(which, "true") && !str_is(which, "false"))
-        r = err_set(e, -EINVAL, "attributes: '%.*s' is not true, false or marked", STR_FMT(which));
-
-    if (r == 0)
-        r = query_labels(c->store, q, answer_param(c, "label"), source, &names, e);
-    if (r < 0)
-        return r;
-    if (detailed && !answer_param(c, "label").n)
-        query_label_names_json(out, &names);
-    else
-        query_names_json(out, &names);
-    query_names_done(&names);
-    return 0;
-}
-
-static int run_services(struct answer_request *c, struct buf *out, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_services list;
-    int r = answer_compile(c, &q, e);
-
-    if (r == 0)
-        r = query_services(c->store, q, &list, e);
-    if (r < 0)
-        return r;
-    query_services_json(out, &list);
-    query_services_done(&list);
-    return 0;
-}
-
-static int run_profiles(struct answer_request *c, struct buf *out, struct err *e)
-{
-    _cleanup_(query_freep) struct query *q = NULL;
-    struct query_profiles list;
-    uint64_t limit = PROFILES_DEFAULT;
-    int r = answer_param_u64(c, "limit", &limit, e);
-
-    if (r == 0)
-        r = answer_compile(c, &q, e);
-    if (r == 0)
-        r = query_profiles(c->store, q, str_is(answer_param(c, "sort"), "value"),
-                           (uint32_t) MIN(limit, (uint64_t) 100000), &list, e);
-    if (r < 0)
-        return r;
-    query_profiles_json(out, &list);
-    query_profiles_done(&list);
-    return 0;
-}
-
-static int run_types(struct answer_request *c, struct buf *out, struct err *e)
-{
-    const struct type *all;
-    size_t n = type_all(&all);
-
-    (void) e;
-    buf_putc(out, '[');
-    for (size_t i = 0; i < n; i++) {
-        static const char *const rules[] = {"delta", "gauge", "cumulative"};
-
-        buf_puts(out, i ? ",{\"name\":" : "{\"name\":");
-        json_put_str(out, all[i].name);
-        buf_puts(out, ",\"unit\":");
-        json_put_str(out, all[i].unit);
-        buf_printf(out, ",\"rule\":\"%s\",\"title\":", rules[all[i].rule]);
-        json_put_str(out, all[i].title);
-        buf_putc(out, '}');
-    }
-    buf_putc(out, ']');
-    return 0;
 }
 
 /* --- the table --- */
@@ -575,53 +509,63 @@ static int run_types(struct answer_request *c, struct buf *out, struct err *e)
 const struct question questions[] = {
     {"flame", "the merged call tree of a selection, or of two for a diff",
      PARAMS(FILTERS, "by", "max_nodes", "min_share", "zoom", "no_inlines", "group_by", "format", "tokens"), true, true,
-     true, run_flame},
+     true, run_flame, &answer_of_flame},
     {"top", "functions, files, lines, binaries or packages by value, or by change",
-     PARAMS(FILTERS, "by", "sort", "limit"), true, true, false, run_top},
+     PARAMS(FILTERS, "by", "sort", "limit"), true, true, false, run_top, &answer_of_table},
     {"callers", "callers and callees of a function", PARAMS(FILTERS, "function", "max_nodes", "format", "tokens"), true,
-     true, false, run_callers},
+     true, false, run_callers, &answer_of_callers},
     {"lines", "values per source line of a function or file", PARAMS(FILTERS, "function", "file"), true, true, false,
-     run_lines},
+     run_lines, &answer_of_table},
     {"symbols", "binaries by how much of them is symbolized, and how to fix the rest", PARAMS("limit"), true, false,
-     false, run_symbols},
-    {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series},
+     false, answer_run_symbols, &answer_of_symbols},
+    {"series", "values over time", PARAMS("step", "group_by", "function"), true, false, false, run_series,
+     &answer_of_series},
     {"coverage", "nanoseconds covered by the profiles of a selection; rates are per covered second", PARAMS(NULL), true,
-     true, false, run_coverage},
+     true, false, run_coverage, &answer_of_coverage},
     {"deploys", "versions of services: when each was seen first and last, and since when it runs", PARAMS(NULL), true,
-     false, false, run_deploys},
+     false, false, answer_run_deploys, &answer_of_deploys},
     {"leaks", "stacks whose memory in use is growing", PARAMS("limit", "format", "tokens"), true, false, false,
-     run_leaks},
+     run_leaks, &answer_of_leaks, "heap"},
     {"drift", "functions whose share changed from a baseline, tested over windows and instances",
-     PARAMS("baseline_from", "baseline_to", "min_points", "share", "limit"), true, true, false, answer_run_drift},
+     PARAMS("baseline_from", "baseline_to", "min_points", "share", "limit"), true, true, false, answer_run_drift,
+     &answer_of_drift},
     {"verdict", "whether the last deploy of a service made it worse, and which functions changed",
-     PARAMS("service", "version", "type", "min_points", "share", "limit"), true, false, false, answer_run_verdict},
+     PARAMS("service", "version", "type", "min_points", "share", "limit"), true, false, false, answer_run_verdict,
+     &answer_of_verdict},
+    {"verdicts", "the latest deploys of all services that made something worse or better, the most expensive first",
+     PARAMS("min_points", "limit"), true, false, false, answer_run_verdicts, &answer_of_verdicts},
+    {"explain", "what stands out, in sentences: what dominates, what changed since when, and how sure that is",
+     PARAMS(SPANS, "times", "profile", "focus", "ignore", "hide"), true, false, false, answer_run_explain,
+     &answer_of_explain},
     {"findings",
      "known patterns of waste: garbage collection, locks, allocation, serialisation, with the functions to look at",
-     PARAMS(SPANS, "times", "profile", "focus", "ignore", "hide"), true, false, false, answer_run_findings},
+     PARAMS(SPANS, "times", "profile", "focus", "ignore", "hide"), true, false, false, answer_run_findings,
+     &answer_of_findings},
     {"trends", "cost over time by labels: rates per covered second, their direction and their spikes",
-     PARAMS("step", "group_by", "function"), true, false, false, answer_run_trends},
+     PARAMS("step", "group_by", "function"), true, false, false, answer_run_trends, &answer_of_trends},
     {"profiles", "individual profiles in a time range", PARAMS("trace_id", "span_id", "sort", "limit"), true, false,
-     false, run_profiles},
+     false, answer_run_profiles, &answer_of_profiles},
     {"spans", "spans by the value of their samples, highest first (details of one: span with its ids)",
-     PARAMS(SPANS, "sort", "limit"), true, false, false, answer_run_spans},
+     PARAMS(SPANS, "sort", "limit"), true, false, false, answer_run_spans, &answer_of_spans},
     {"span", "what spans did: the functions of a span, a trace, all spans of a name, or the slowest against the rest",
-     PARAMS(PICKS, "by", "sort", "limit"), true, false, false, answer_run_span},
+     PARAMS(PICKS, "by", "sort", "limit"), true, false, false, answer_run_span, &answer_of_table},
     {"trace", "the spans of a trace, with the value of their samples", PARAMS("trace_id"), true, false, false,
-     answer_run_trace},
+     answer_run_trace, &answer_of_spans},
     {"span_names", "names of spans with their number, errors and latency",
      PARAMS("service", "span_name", "span_status", "min_duration", "max_duration", "limit"), true, false, false,
-     answer_run_span_names},
+     answer_run_span_names, &answer_of_span_names},
     {"span_heatmap", "how many spans of a name started when and took how long",
      PARAMS("service", "span_name", "span_status", "min_duration", "max_duration", "step", "rows"), true, false, false,
-     answer_run_span_heatmap},
+     answer_run_span_heatmap, &answer_of_span_heatmap},
     {"heatmap", "when samples were taken: columns of time, each divided into rows of time", PARAMS("step", "rows"),
-     true, false, false, answer_run_heatmap},
+     true, false, false, answer_run_heatmap, &answer_of_heatmap},
     {"chart", "what each thread did when: stacks by thread and column of time, waiting, and spans",
-     PARAMS("columns", "limit"), true, false, false, answer_run_chart},
-    {"services", "services with their types and versions", PARAMS(NULL), true, false, false, run_services},
+     PARAMS("columns", "limit"), true, false, false, answer_run_chart, &answer_of_chart},
+    {"services", "services of a selection with their types and versions", PARAMS(NULL), true, false, false,
+     answer_run_services, &answer_of_services},
     {"labels", "labels and attributes that can be filtered and grouped by, or the values of one",
-     PARAMS("label", "attributes"), true, false, false, run_labels},
-    {"types", "profile types and their meaning", PARAMS(NULL), false, false, false, run_types},
+     PARAMS("label", "attributes"), true, false, false, answer_run_labels, &answer_of_labels},
+    {"types", "profile types and their meaning", PARAMS(NULL), false, false, false, answer_run_types, &answer_of_types},
     {0},
 };
 
@@ -633,24 +577,30 @@ const struct question *question_find(struct str name)
     return NULL;
 }
 
-/* Adds the sampling rate, and notes about damage and coarse edges, to every JSON answer. */
-static void put_notes(const struct answer_request *q, struct buf *out)
-{
-    size_t n = out->n;
-    bool object;
+/* --- all of them --- */
 
-    while (n && out->p[n - 1] == '\n')
-        n--;
-    object = n > 2 && out->p[0] == '{' && out->p[n - 1] == '}' && !q->binary;
-    if (!object || buf_error(out) ||
-        (!q->notes.coarse && !q->notes.damaged && !q->notes.rate_min && !q->notes.also && !q->notes.hidden[0] &&
-         !q->picked.by_index))
-        return;
-    out->n = n - 1;
-    answer_picked_json(q, out);
-    query_rate_json(out, &q->notes);
-    query_notes_json(out, &q->notes);
+void answer_put_end(const struct answer_request *c, struct buf *out, bool *first)
+{
+    struct answer_tail t = answer_tail_of(c);
+
+    if (answer_has_selected(c->what->answer))
+        record_put_fields(out, first, answer_selected_fields, &t);
+    record_put_fields(out, first, answer_tail_fields, &t);
     buf_putc(out, '}');
+}
+
+void answer_put(const struct answer_request *c, struct buf *out, const void *answer)
+{
+    const struct record_field *what = c->what->answer;
+    bool first = true;
+
+    if (what->kind != RECORD_ONE) {
+        record_put_value(out, what, answer);
+        return;
+    }
+    buf_putc(out, '{');
+    record_put_fields(out, &first, what->fields, answer);
+    answer_put_end(c, out, &first);
 }
 
 /* A question about one selection must not be answered for the base of two. */
@@ -669,12 +619,13 @@ int answer(const struct question *what, struct answer_request *q, struct buf *ou
 {
     int r = check_base(what, q, e);
 
+    if (r == 0)
+        r = check_format(what, q, e);
+    q->what = what;
     q->notes = (struct store_notes){0};
     q->picked = (struct answer_picked){0};
     if (r == 0)
         r = what->run(q, out, e);
-    if (r == 0)
-        put_notes(q, out);
     if (r == 0 && buf_error(out))
         return err_set(e, buf_error(out),
                        "the response is too large: reduce it with limit, max_nodes or a shorter time range");

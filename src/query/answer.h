@@ -9,6 +9,7 @@
 
 #include "query/query.h"
 
+struct record_field;
 struct span_index;
 
 /* Which spans the index (span/span_index.h) selected for an answer. */
@@ -18,9 +19,11 @@ struct answer_picked {
     int64_t duration;        /* sum of the selected */
     int64_t threshold;       /* the shortest of the slowest */
     uint32_t one_in;         /* only one in so many traces was looked at, because there are so many */
+    bool sampled;            /* one_in is more than 1 */
 };
 
 struct answer_request {
+    const struct question *what; /* set by answer() */
     struct store *store;
     struct span_index *spans; /* of the traces that were received; may be NULL */
     const char *trace_link;   /* template of a URL that shows a trace elsewhere; may be NULL */
@@ -49,6 +52,8 @@ struct question {
     bool diff;                 /* takes base_query, base_from, base_to */
     bool tree;                 /* answers with a tree: binary form possible */
     int (*run)(struct answer_request *q, struct buf *out, struct err *e);
+    const struct record_field *answer; /* what it answers, see answer_fields.h */
+    const char *type;          /* that a selector without one means; NULL: cpu */
 };
 
 extern const struct question questions[]; /* ends with name == NULL */
@@ -56,6 +61,9 @@ const struct question *question_find(struct str name);
 /* What a parameter means, for help and the API's page. */
 extern const struct answer_param answer_params[]; /* ends with name == NULL */
 const char *answer_param_help(const char *name);
+
+/* A page of Markdown about all questions: their parameters and answers. */
+void answer_reference(struct buf *out);
 
 /* Appends the answer to out. */
 int answer(const struct question *what, struct answer_request *q, struct buf *out, struct err *e);

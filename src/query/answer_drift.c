@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers the questions drift and verdict: reads the parameters, asks drift.h and verdict.h, and prints JSON. */
+/* Answers the questions drift, verdict and verdicts: reads the parameters, and asks drift.h and verdict.h. */
 #include "query/answer_drift.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/json.h"
-#include "query/query_json.h"
-#include "query/verdict.h"
-
-static struct str param(struct answer_request *c, const char *name)
-{
-    return c->param(c->ctx, name);
-}
+#include "base/mem.h"
+#include "query/answer_fields.h"
+#include "query/answer_run.h"
 
 static int read_ask(struct answer_request *c, struct drift_ask *ret, struct err *e)
 {
-    struct str points = param(c, "min_points"), limit = param(c, "limit"), share = param(c, "share");
+    struct str points = answer_param(c, "min_points"), limit = answer_param(c, "limit"),
+               share = answer_param(c, "share");
     uint64_t n = 0;
 
     *ret = (struct drift_ask){0};
@@ -33,123 +31,53 @@ static int read_ask(struct answer_request *c, struct drift_ask *ret, struct err 
     return 0;
 }
 
-/* --- JSON --- */
-
-static void put_row(struct buf *out, const struct drift_row *r)
-{
-    bool first = true;
-
-    buf_putc(out, '{');
-    json_put_key_str(out, &first, "function", r->function);
-    json_put_key_double(out, &first, "before", r->before);
-    json_put_key_double(out, &first, "now", r->now);
-    json_put_key_double(out, &first, "points", r->points);
-    json_put_key_double(out, &first, "cores", r->cores);
-    json_put_key_double(out, &first, "p", r->p);
-    json_put_key_bool(out, &first, "significant", r->significant);
-    json_put_key_double(out, &first, "low", r->low);
-    json_put_key_double(out, &first, "high", r->high);
-    if (r->label.n) {
-        bool inner = true;
-
-        json_put_key(out, &first, "label");
-        buf_putc(out, '{');
-        json_put_key_str(out, &inner, "name", r->label);
-        json_put_key_str(out, &inner, "value", r->value);
-        json_put_key_double(out, &inner, "explains", r->explains);
-        buf_putc(out, '}');
-    }
-    buf_putc(out, '}');
-}
-
-/* The fields of a drift, without the braces around them. */
-static void put_drift(struct buf *out, bool *first, const struct drift_answer *d)
-{
-    json_put_key_str(out, first, "type", d->type);
-    json_put_key_str(out, first, "unit", d->unit);
-    json_put_key(out, first, "drift");
-    buf_putc(out, '[');
-    for (uint32_t i = 0; i < d->n; i++) {
-        if (i)
-            buf_putc(out, ',');
-        put_row(out, &d->rows[i]);
-    }
-    buf_putc(out, ']');
-    json_put_key_u64(out, first, "count", d->n_all);
-    json_put_key_double(out, first, "minimum_detectable_points", d->minimum_detectable_points);
-    json_put_key_u64(out, first, "instances", d->instances);
-    json_put_key_u64(out, first, "windows", d->windows);
-    if (d->traffic_points > 0)
-        json_put_key_double(out, first, "traffic_points", d->traffic_points);
-    json_put_key(out, first, "coverage");
-    buf_printf(out, "[%lld,%lld]", (long long) d->covered_ns[0], (long long) d->covered_ns[1]);
-    json_put_key(out, first, "cores");
-    buf_putc(out, '[');
-    json_put_double(out, d->cores[0]);
-    buf_putc(out, ',');
-    json_put_double(out, d->cores[1]);
-    buf_putc(out, ']');
-}
-
 /* --- drift --- */
 
 /* baseline_from and baseline_to; the names that other questions use are accepted, too. */
-static int base_param(struct answer_request *c, const char *name, const char *other, struct str *ret, struct err *e)
+static int base_param(struct answer_request *c, const char *name, struct query_time *ret, struct err *e)
 {
-    int64_t t;
-    int r;
+    struct str text = answer_param(c, name);
+    int r = text.n ? clock_parse(text, c->now, &ret->ns, e) : 0;
 
-    *ret = param(c, name);
-    if (!ret->n) {
-        *ret = param(c, other);
-        return 0;
-    }
-    r = clock_parse(*ret, c->now, &t, e);
+    ret->given |= text.n != 0;
     return r < 0 ? err_prefix(e, r, "%s: ", name) : 0;
 }
 
 /* Without a baseline: as much time before `from`. */
-static int default_baseline(struct answer_request *c, struct query_params *p, struct err *e)
+static int default_baseline(struct query_params *p, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    int64_t from, length;
+    int64_t from;
     int r;
 
-    if (p->base_query.n || p->base_from.n || p->base_to.n)
+    if (p->base_query.n || p->base_from.given || p->base_to.given)
         return 0;
     r = query_compile(p, &q, e);
     if (r < 0)
         return r;
     from = q->q.columns[0].from;
-    length = MIN(q->q.columns[0].to - from, from - CLOCK_MIN);
-    p->base_to = str_from(arena_printf(c->arena, "%lld", (long long) from));
-    p->base_from = str_from(arena_printf(c->arena, "%lld", (long long) (from - length)));
-    return c->arena->failed ? -ENOMEM : 0;
+    p->base_to = query_at(from);
+    p->base_from = query_at(from - MIN(q->q.columns[0].to - from, from - CLOCK_MIN));
+    return 0;
 }
 
 int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
 {
-    struct query_params p = {.tenant = c->tenant,
-                             .query = param(c, "query"),
-                             .from = param(c, "from"),
-                             .to = param(c, "to"),
-                             .base_query = param(c, "base_query"),
-                             .names = c->names,
-                             .now = c->now,
-                             .memory_limit = c->memory_limit,
-                             .cancel = c->cancel};
+    static const char *const names[] = {"query", "from", "to", "base_query", "base_from", "base_to", NULL};
+    struct query_params p = answer_params_none(c);
     _cleanup_(query_freep) struct query *q = NULL;
     struct drift_answer d;
     struct drift_ask ask;
-    bool first = true;
     int r = read_ask(c, &ask, e);
 
     if (r == 0)
-        r = base_param(c, "baseline_from", "base_from", &p.base_from, e);
+        r = query_params_read(&p, names, c->param, c->ctx, e);
     if (r == 0)
-        r = base_param(c, "baseline_to", "base_to", &p.base_to, e);
+        r = base_param(c, "baseline_from", &p.base_from, e);
     if (r == 0)
-        r = default_baseline(c, &p, e);
+        r = base_param(c, "baseline_to", &p.base_to, e);
+    if (r == 0)
+        r = default_baseline(&p, e);
     if (r == 0)
         r = query_compile(&p, &q, e);
     if (r == 0)
@@ -158,11 +86,8 @@ int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
         d.minimum_detectable_points = 100;
     else if (r < 0)
         return r;
-    buf_putc(out, '{');
-    put_drift(out, &first, &d);
-    if (d.empty)
-        json_put_key_str(out, &first, "empty", str_from(d.empty));
-    buf_putc(out, '}');
+    d.n_columns = 2;
+    answer_put(c, out, &d);
     drift_answer_done(&d);
     return 0;
 }
@@ -172,11 +97,11 @@ int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
 /* `wick query verdict NAME` passes the name as the selector: a selector with an exact service.name is understood, too. */
 static int read_service(struct answer_request *c, struct verdict_ask *ask, struct err *e)
 {
-    struct str query = param(c, "query");
+    struct str query = answer_param(c, "query");
     struct selector s = {0};
     int r;
 
-    ask->service = param(c, "service");
+    ask->service = answer_param(c, "service");
     if (ask->service.n || !query.n)
         return 0;
     if (str_find_char(query, '{') < 0) {
@@ -197,45 +122,23 @@ static int read_service(struct answer_request *c, struct verdict_ask *ask, struc
     return 0;
 }
 
-static void put_verdict(struct buf *out, const struct verdict_answer *v)
+static int read_range(struct answer_request *c, struct verdict_ask *ask, struct err *e)
 {
-    bool first = true;
+    static const char *const names[] = {"from", "to", NULL};
+    struct query_params p = answer_params_none(c);
+    int r = query_params_read(&p, names, c->param, c->ctx, e);
 
-    buf_putc(out, '{');
-    json_put_key_str(out, &first, "verdict", str_from(verdict_name(v->verdict)));
-    json_put_key_str(out, &first, "service", v->service);
-    json_put_key_str(out, &first, "version", v->version);
-    json_put_key_str(out, &first, "previous", v->previous);
-    json_put_key_ns(out, &first, "deployed", v->deployed_ns);
-    json_put_key_bool(out, &first, "rollback", v->rollback);
-    json_put_key_text(out, &first, "sentence", v->sentence);
-    json_put_key_text(out, &first, "normalised", v->per_request ? "request" : "cpu-second");
-    json_put_key_double(out, &first, "cost_change", v->cost_change);
-    json_put_key_double(out, &first, "total_change", verdict_total_change(v));
-    if (v->per_request) {
-        json_put_key_double(out, &first, "cost_p", v->cost_p);
-        json_put_key(out, &first, "requests");
-        buf_printf(out, "[%llu,%llu]", (unsigned long long) v->requests[0], (unsigned long long) v->requests[1]);
-    }
-    if (v->to) {
-        json_put_key_text(out, &first, "compared", v->overlap ? "overlap" : "before");
-        json_put_key_ns(out, &first, "from", v->from);
-        json_put_key_ns(out, &first, "to", v->to);
-        json_put_key_ns(out, &first, "baseline_from", v->base_from);
-        json_put_key_ns(out, &first, "baseline_to", v->base_to);
-    }
-    put_drift(out, &first, &v->drift);
-    buf_putc(out, '}');
+    ask->from = p.from;
+    ask->to = p.to;
+    return r;
 }
 
 int answer_run_verdict(struct answer_request *c, struct buf *out, struct err *e)
 {
     struct verdict_ask ask = {.tenant = c->tenant,
                               .spans = c->spans,
-                              .version = param(c, "version"),
-                              .type = param(c, "type"),
-                              .from = param(c, "from"),
-                              .to = param(c, "to"),
+                              .version = answer_param(c, "version"),
+                              .type = answer_param(c, "type"),
                               .names = c->names,
                               .now = c->now,
                               .memory_limit = c->memory_limit,
@@ -248,6 +151,8 @@ int answer_run_verdict(struct answer_request *c, struct buf *out, struct err *e)
     ask.self = drift.self;
     ask.limit = drift.limit;
     if (r == 0)
+        r = read_range(c, &ask, e);
+    if (r == 0)
         r = read_service(c, &ask, e);
     if (r == 0)
         r = query_verdict(c->store, &ask, &v, &c->notes, e);
@@ -258,7 +163,113 @@ int answer_run_verdict(struct answer_request *c, struct buf *out, struct err *e)
     } else if (r < 0) {
         return r;
     }
-    put_verdict(out, &v);
+    v.drift.n_columns = 2;
+    answer_put(c, out, &v);
     verdict_answer_done(&v);
     return 0;
+}
+
+/* --- verdicts --- */
+
+enum { JUDGED_MAX = 24, SHOWN_DEFAULT = 3 };
+
+static int most_expensive_first(const void *a, const void *b)
+{
+    const struct verdict_answer *x = a, *y = b;
+    double cx = fabs(x->cores_change), cy = fabs(y->cores_change);
+
+    return (cx < cy) - (cx > cy);
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    const struct query_deploy *x = *(const struct query_deploy *const *) a,
+                              *y = *(const struct query_deploy *const *) b;
+
+    return (x->since < y->since) - (x->since > y->since);
+}
+
+static int judge_one(struct answer_request *c, const struct drift_ask *drift, const struct query_deploy *d,
+                     struct answer_verdicts *to, struct err *e)
+{
+    struct verdict_ask ask = {.tenant = c->tenant,
+                              .service = d->service,
+                              .version = d->version,
+                              .min_points = drift->min_points,
+                              .limit = 20,
+                              .names = c->names,
+                              .spans = c->spans,
+                              .now = c->now,
+                              .memory_limit = c->memory_limit,
+                              .cancel = c->cancel};
+    struct verdict_answer v;
+    int r = read_range(c, &ask, e);
+
+    if (r == 0)
+        r = query_verdict(c->store, &ask, &v, &c->notes, e);
+
+    if (r == -ENODATA) {
+        to->undecided++;
+        return 0;
+    }
+    if (r < 0)
+        return r;
+    if (v.is_card) {
+        v.drift.n_columns = 2;
+        to->verdicts[to->count++] = v;
+        return 0;
+    }
+    to->undecided += v.verdict == VERDICT_UNKNOWN;
+    to->same += v.verdict == VERDICT_SAME;
+    verdict_answer_done(&v);
+    return 0;
+}
+
+static int judge_all(struct answer_request *c, const struct query_deploys *d, const struct drift_ask *drift,
+                     struct answer_verdicts *to, struct err *e)
+{
+    const struct query_deploy **list = mem_zalloc_array(d->n + 1, sizeof(void *));
+    uint32_t n = 0;
+    int r = list ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; list && i < d->n; i++)
+        if (d->v[i].latest && d->v[i].deployed)
+            list[n++] = &d->v[i];
+    if (n)
+        qsort(list, n, sizeof(void *), latest_first);
+    for (uint32_t i = 0; r == 0 && i < MIN(n, (uint32_t) JUDGED_MAX); i++)
+        r = judge_one(c, drift, list[i], to, e);
+    mem_free(list);
+    return r;
+}
+
+int answer_run_verdicts(struct answer_request *c, struct buf *out, struct err *e)
+{
+    struct query_params like = answer_params_none(c);
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct answer_verdicts list = {.verdicts = mem_zalloc_array(JUDGED_MAX, sizeof *list.verdicts)};
+    struct query_deploys d = {0};
+    struct drift_ask drift;
+    uint32_t limit = SHOWN_DEFAULT;
+    int r = list.verdicts ? read_ask(c, &drift, e) : -ENOMEM;
+
+    if (r == 0)
+        r = answer_param_limit(c, SHOWN_DEFAULT, JUDGED_MAX, &limit, e);
+    if (r == 0)
+        r = answer_compile(c, &q, e);
+    if (r == 0)
+        r = query_deploys(c->store, q, &like, &d, e);
+    if (r == 0)
+        r = judge_all(c, &d, &drift, &list, e);
+    query_deploys_done(&d);
+    if (r == 0) {
+        if (list.count)
+            qsort(list.verdicts, list.count, sizeof *list.verdicts, most_expensive_first);
+        list.n = MIN(list.count, limit);
+        answer_put(c, out, &list);
+    }
+    for (uint32_t i = 0; i < list.count; i++)
+        verdict_answer_done(&list.verdicts[i]);
+    mem_free(list.verdicts);
+    return r;
 }

@@ -292,18 +292,3 @@ int answer_pick_spans(struct answer_request *c, struct query *q, struct err *e)
         r = choose_type(c, q, e);
     return r;
 }
-
-void answer_picked_json(const struct answer_request *c, struct buf *out)
-{
-    const struct answer_picked *p = &c->picked;
-
-    if (!p->by_index)
-        return;
-    buf_printf(out, ",\"spans\":{\"selected\":%u,\"rest\":%u,\"duration\":%lld", p->selected, p->rest,
-               (long long) p->duration);
-    if (p->threshold)
-        buf_printf(out, ",\"threshold\":%lld", (long long) p->threshold);
-    if (p->one_in > 1)
-        buf_printf(out, ",\"oneIn\":%u", p->one_in);
-    buf_putc(out, '}');
-}

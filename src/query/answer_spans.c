@@ -2,33 +2,23 @@
 /* The questions about spans (answer_run.h): those that profiles are linked to, from the store, with what the span index
  * knows about them, and those about latency, from the index alone. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "model/semconv.h"
+#include "query/answer_fields.h"
 #include "query/answer_run.h"
-#include "query/query_json.h"
-#include "query/span_stats.h"
 
 enum { ROWS_DEFAULT = 100, ROWS_MAX = 100000, TRACE_MAX = 20000, SLOTS_DEFAULT = 60, HEAT_ROWS_DEFAULT = 30 };
 #define AROUND_SPAN (3600 * NS_PER_S) /* a span may have begun before its first sample */
 
 /* --- known spans --- */
 
-/* A span of an answer: what the index knows, what the store has. Either may be missing. */
-struct answered_span {
-    struct span_row row; /* strings in the arena of the request */
-    bool known;          /* by the index */
-    int64_t value, from, to;
-    uint64_t samples;
-    uint32_t depth;
-};
-
 struct answered_spans {
-    struct answered_span *v;
+    struct answer_span *v;
     uint32_t n;
     size_t cap;
     struct map map; /* by link */
@@ -41,7 +31,7 @@ static void answered_done(struct answered_spans *l)
     map_done(&l->map);
 }
 
-static struct answered_span *find_answered(struct answered_spans *l, const struct link *k)
+static struct answer_span *find_answered(struct answered_spans *l, const struct link *k)
 {
     for (struct map_pos p = map_find(&l->map, hash64(k, sizeof *k)); p.index != MAP_NONE; p = map_next(&l->map, p))
         if (memcmp(&l->v[p.index].row.link, k, sizeof *k) == 0)
@@ -50,16 +40,19 @@ static struct answered_span *find_answered(struct answered_spans *l, const struc
 }
 
 /* Adds a span that is not in the list. NULL: no memory. */
-static struct answered_span *add_answered(struct answered_spans *l, const struct link *k)
+static struct answer_span *add_answered(struct answered_spans *l, const struct link *k)
 {
-    if (array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answered_span){.row.link = *k}) < 0 ||
+    if (array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answer_span){.row.link = *k}) < 0 ||
         map_insert(&l->map, hash64(k, sizeof *k), l->n - 1) < 0)
         return NULL;
     return &l->v[l->n - 1];
 }
 
-static void learn(struct answered_spans *l, struct answered_span *x, const struct span_row *s)
+static void learn(struct answered_spans *l, struct answer_span *x, const struct span_row *s)
 {
+    static const uint8_t none[8];
+
+    x->is_child = memcmp(s->parent, none, sizeof none) != 0;
     x->row = *s;
     x->row.name = arena_str(l->arena, s->name);
     x->row.service = arena_str(l->arena, s->service);
@@ -72,7 +65,7 @@ static void learn(struct answered_spans *l, struct answered_span *x, const struc
 static int learn_known(void *ctx, const struct span_row *s)
 {
     struct answered_spans *l = ctx;
-    struct answered_span *x = find_answered(l, &s->link);
+    struct answer_span *x = find_answered(l, &s->link);
 
     if (x && !x->known)
         learn(l, x, s);
@@ -92,7 +85,7 @@ static int learn_all(struct answer_request *c, struct answered_spans *l, struct 
     return span_index_each(c->spans, &f, learn_known, l, e);
 }
 
-static void take_sum(struct answered_span *x, const struct store_span *s)
+static void take_sum(struct answer_span *x, const struct store_span *s)
 {
     x->value = s->value;
     x->samples = s->samples;
@@ -102,24 +95,51 @@ static void take_sum(struct answered_span *x, const struct store_span *s)
         x->row.service = s->service;
 }
 
-/* --- JSON --- */
-
-static void put_id(struct buf *out, bool *first, const char *key, const uint8_t *p, size_t n)
+/* A sample stands for a period, which may be longer than its span: one of 10 ms is one of five that a span of 2 ms takes on
+ * average. A sum over many spans is right, that of one is at most its length times its threads: as many as it has samples,
+ * of which only the time is known where equal ones were joined. */
+static void limit_to_length(struct answer_span *s, double rate)
 {
-    json_put_key(out, first, key);
-    buf_putc(out, '"');
-    hex_encode(out, p, n);
-    buf_putc(out, '"');
+    double periods = rate > 0 ? floor((double) s->value / NS_PER_S * rate) : (double) s->samples;
+    double most = (double) s->row.duration * fmax(periods, 1);
+
+    if (s->known && s->row.duration > 0 && (double) s->value > most) {
+        s->sampled = s->value;
+        s->value = (int64_t) most;
+    }
 }
 
-/* The link template with {trace_id} and {span_id} replaced; nothing without a template. */
-static void put_link(struct answer_request *c, struct buf *out, bool *first, const struct link *l)
+static int limit_all(struct answer_request *c, const struct query *q, struct answered_spans *l, struct err *e)
+{
+    struct str type = q->q.columns[0].selector->type;
+    int64_t covered[2];
+    int r;
+
+    if (!l->n || (!str_is(type, "cpu") && !str_is(type, "wall") && !str_is(type, "offcpu")))
+        return 0;
+    r = query_coverage(c->store, q, covered, e);
+    for (uint32_t i = 0; r == 0 && i < l->n; i++)
+        limit_to_length(&l->v[i], c->notes.rate_min);
+    return r;
+}
+
+static int heaviest_first(const void *a, const void *b)
+{
+    const struct answer_span *x = a, *y = b;
+
+    if (x->value != y->value)
+        return x->value < y->value ? 1 : -1;
+    return memcmp(&x->row.link, &y->row.link, sizeof x->row.link);
+}
+
+/* --- links --- */
+
+/* The link template with {trace_id} and {span_id} replaced. */
+static struct str link_of(struct answer_request *c, const struct link *l)
 {
     _cleanup_(buf_done) struct buf url = BUF_INIT;
     struct str rest = str_from(c->trace_link);
 
-    if (!rest.n)
-        return;
     while (rest.n) {
         if (str_starts(rest, STR("{trace_id}"))) {
             hex_encode(&url, l->trace_id, sizeof l->trace_id);
@@ -132,49 +152,15 @@ static void put_link(struct answer_request *c, struct buf *out, bool *first, con
             rest = str_slice(rest, 1, rest.n);
         }
     }
-    json_put_key_str(out, first, "link", buf_str(&url));
+    return arena_str(c->arena, buf_str(&url));
 }
 
-static void put_answered(struct answer_request *c, struct buf *out, const struct answered_span *s, bool in_trace)
+static void put_spans(struct answer_request *c, struct buf *out, const struct query_spans *sums,
+                      const struct answered_spans *l, uint64_t count)
 {
-    static const uint8_t none[8];
-    bool first = true;
-
-    buf_putc(out, '{');
-    put_id(out, &first, "traceId", s->row.link.trace_id, sizeof s->row.link.trace_id);
-    put_id(out, &first, "spanId", s->row.link.span_id, sizeof s->row.link.span_id);
-    json_put_key_str(out, &first, "service", s->row.service);
-    json_put_key_i64(out, &first, "value", s->value);
-    json_put_key_u64(out, &first, "samples", s->samples);
-    json_put_key_ns(out, &first, "from", s->from);
-    json_put_key_ns(out, &first, "to", s->to);
-    if (s->known) {
-        if (memcmp(s->row.parent, none, sizeof none) != 0)
-            put_id(out, &first, "parentId", s->row.parent, sizeof s->row.parent);
-        json_put_key_str(out, &first, "name", s->row.name);
-        json_put_key_str(out, &first, "version", s->row.version);
-        json_put_key_ns(out, &first, "start", s->row.start);
-        json_put_key_ns(out, &first, "duration", s->row.duration);
-        json_put_key_text(out, &first, "status", span_status_names[s->row.status]);
-        json_put_key_text(out, &first, "kind", span_kind_names[s->row.kind]);
-    }
-    if (in_trace) {
-        json_put_key_u64(out, &first, "depth", s->depth);
-    }
-    put_link(c, out, &first, &s->row.link);
-    buf_putc(out, '}');
-}
-
-static void put_list(struct answer_request *c, struct buf *out, const struct answered_spans *l, bool in_trace)
-{
-    buf_puts(out, ",\"spans\":[");
-    for (uint32_t i = 0; i < l->n; i++) {
-        if (i)
-            buf_putc(out, ',');
-        put_answered(c, out, &l->v[i], in_trace);
-    }
-    buf_puts(out, "]}");
-    c->picked.by_index = false; /* the key `spans` is this list's */
+    for (uint32_t i = 0; c->trace_link && i < l->n; i++)
+        l->v[i].link = link_of(c, &l->v[i].row.link);
+    answer_put(c, out, &(struct answer_spans){sums->type, sums->unit, sums->total, sums->linked, count, l->v, l->n});
 }
 
 /* --- one span, all spans of a name --- */
@@ -202,7 +188,7 @@ int answer_run_span(struct answer_request *c, struct buf *out, struct err *e)
         r = query_top(c->store, q, &(struct query_order){rows, sort, limit}, &t, &c->notes, e);
     if (r < 0)
         return r;
-    query_table_json(out, &t, NULL);
+    answer_put(c, out, &t);
     query_table_done(&t);
     return 0;
 }
@@ -218,7 +204,7 @@ struct listing_spans {
 
 static int longest_first(const void *a, const void *b)
 {
-    const struct answered_span *x = a, *y = b;
+    const struct answer_span *x = a, *y = b;
 
     if (x->row.duration != y->row.duration)
         return x->row.duration < y->row.duration ? 1 : -1;
@@ -251,7 +237,7 @@ static int collect_long(void *ctx, const struct span_row *s)
 
     if (s->duration < x->shortest)
         return 0;
-    r = array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answered_span){0});
+    r = array_push(l->v, l->n, l->cap, UINT32_MAX, (struct answer_span){0});
     if (r < 0)
         return r;
     learn(&(struct answered_spans){.arena = &x->arena}, &l->v[l->n - 1], s);
@@ -305,25 +291,13 @@ static int list_longest(struct answer_request *c, struct query *q, uint32_t limi
 static int list_heaviest(const struct query_spans *sums, struct answered_spans *l)
 {
     for (uint32_t i = 0; i < sums->n; i++) {
-        struct answered_span *x = add_answered(l, &sums->v[i].link);
+        struct answer_span *x = add_answered(l, &sums->v[i].link);
 
         if (!x)
             return -ENOMEM;
         take_sum(x, &sums->v[i]);
     }
     return 0;
-}
-
-static void put_spans_head(struct buf *out, const struct query_spans *sums, uint64_t count)
-{
-    bool first = true;
-
-    buf_putc(out, '{');
-    json_put_key_str(out, &first, "type", sums->type);
-    json_put_key_str(out, &first, "unit", sums->unit);
-    json_put_key_i64(out, &first, "total", sums->total);
-    json_put_key_i64(out, &first, "linked", sums->linked);
-    json_put_key_u64(out, &first, "count", count);
 }
 
 int answer_run_spans(struct answer_request *c, struct buf *out, struct err *e)
@@ -345,7 +319,7 @@ int answer_run_spans(struct answer_request *c, struct buf *out, struct err *e)
         return r;
     if (longest)
         for (uint32_t i = 0; i < sums.n; i++) {
-            struct answered_span *x = find_answered(&l, &sums.v[i].link);
+            struct answer_span *x = find_answered(&l, &sums.v[i].link);
 
             if (x)
                 take_sum(x, &sums.v[i]);
@@ -354,10 +328,12 @@ int answer_run_spans(struct answer_request *c, struct buf *out, struct err *e)
         r = list_heaviest(&sums, &l);
     if (r == 0 && !longest)
         r = learn_all(c, &l, e);
-    if (r == 0) {
-        put_spans_head(out, &sums, longest ? l.n : sums.n_all);
-        put_list(c, out, &l, false);
-    }
+    if (r == 0)
+        r = limit_all(c, q, &l, e);
+    if (r == 0 && !longest && l.n)
+        qsort(l.v, l.n, sizeof *l.v, heaviest_first);
+    if (r == 0)
+        put_spans(c, out, &sums, &l, longest ? l.n : sums.n_all);
     query_spans_done(&sums);
     return r;
 }
@@ -367,7 +343,7 @@ int answer_run_spans(struct answer_request *c, struct buf *out, struct err *e)
 static int collect_trace(void *ctx, const struct span_row *s)
 {
     struct answered_spans *l = ctx;
-    struct answered_span *x;
+    struct answer_span *x;
 
     if (find_answered(l, &s->link))
         return 0;
@@ -382,7 +358,7 @@ static int collect_trace(void *ctx, const struct span_row *s)
 
 static int earliest_first(const void *a, const void *b)
 {
-    const struct answered_span *x = a, *y = b;
+    const struct answer_span *x = a, *y = b;
 
     if (x->from != y->from)
         return x->from < y->from ? -1 : 1;
@@ -408,7 +384,7 @@ static int index_trace(struct answered_spans *l, struct span_kids *k)
             return -ENOMEM;
     for (uint32_t i = l->n; i-- > 0;) {
         struct link parent = l->v[i].row.link;
-        struct answered_span *up;
+        struct answer_span *up;
         uint32_t to;
 
         memcpy(parent.span_id, l->v[i].row.parent, sizeof parent.span_id);
@@ -423,7 +399,7 @@ static int index_trace(struct answered_spans *l, struct span_kids *k)
 /* Puts the spans of a trace into the order of the tree. Those whose parents form a circle come last. */
 static int order_trace(struct answered_spans *l)
 {
-    struct answered_span *out = mem_zalloc_array((size_t) l->n + 1, sizeof *out);
+    struct answer_span *out = mem_zalloc_array((size_t) l->n + 1, sizeof *out);
     uint32_t *stack = arena_zalloc_array(l->arena, (size_t) l->n + 1, sizeof *stack), depth = 0, n = 0;
     bool *seen = arena_zalloc_array(l->arena, (size_t) l->n + 1, sizeof *seen);
     struct span_kids k;
@@ -431,6 +407,7 @@ static int order_trace(struct answered_spans *l)
 
     for (uint32_t at = r == 0 ? k.first[0] : 0; at;) {
         out[n] = l->v[at - 1];
+        out[n].in_trace = true;
         out[n++].depth = depth;
         seen[at] = true;
         stack[depth++] = at;
@@ -438,8 +415,10 @@ static int order_trace(struct answered_spans *l)
             at = k.next[stack[--depth]];
     }
     for (uint32_t i = 0; r == 0 && i < l->n; i++)
-        if (!seen[i + 1])
+        if (!seen[i + 1]) {
+            l->v[i].in_trace = true;
             out[n++] = l->v[i];
+        }
     if (r == 0) {
         mem_free(l->v);
         l->v = TAKE(out);
@@ -453,7 +432,7 @@ static int order_trace(struct answered_spans *l)
 static int add_sums(const struct query_spans *sums, struct answered_spans *l)
 {
     for (uint32_t i = 0; i < sums->n; i++) {
-        struct answered_span *x = find_answered(l, &sums->v[i].link);
+        struct answer_span *x = find_answered(l, &sums->v[i].link);
 
         if (!x)
             x = add_answered(l, &sums->v[i].link);
@@ -491,10 +470,10 @@ int answer_run_trace(struct answer_request *c, struct buf *out, struct err *e)
     r = add_sums(&sums, &l);
     if (r == 0)
         r = order_trace(&l);
-    if (r == 0) {
-        put_spans_head(out, &sums, l.n);
-        put_list(c, out, &l, true);
-    }
+    if (r == 0)
+        r = limit_all(c, q, &l, e);
+    if (r == 0)
+        put_spans(c, out, &sums, &l, l.n);
     query_spans_done(&sums);
     return r;
 }
@@ -505,8 +484,11 @@ int answer_run_trace(struct answer_request *c, struct buf *out, struct err *e)
 static int read_filter(struct answer_request *c, struct span_filter *f, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_params p = answer_params_of(c);
-    int r = query_compile(&p, &q, e);
+    struct query_params p;
+    int r = answer_params_of(c, &p, e);
+
+    if (r == 0)
+        r = query_compile(&p, &q, e);
 
     if (r < 0)
         return r;
@@ -537,48 +519,33 @@ int answer_run_span_names(struct answer_request *c, struct buf *out, struct err 
         r = span_names_list(c->spans, &f, &l, e);
     if (r < 0)
         return r;
-    buf_printf(out, "{\"count\":%u,\"spans\":[", l.n);
-    for (uint32_t i = 0; i < MIN(l.n, limit); i++) {
-        const struct span_name_row *s = &l.v[i];
-        bool first = true;
-
-        buf_puts(out, i ? ",{" : "{");
-        json_put_key_str(out, &first, "name", s->name);
-        json_put_key_str(out, &first, "service", s->service);
-        json_put_key_i64(out, &first, "count", (int64_t) s->count);
-        json_put_key_i64(out, &first, "errors", (int64_t) s->errors);
-        json_put_key_i64(out, &first, "p50", s->p50);
-        json_put_key_i64(out, &first, "p95", s->p95);
-        json_put_key_i64(out, &first, "p99", s->p99);
-        json_put_key_i64(out, &first, "max", s->max);
-        json_put_key_i64(out, &first, "total", s->total);
-        buf_putc(out, '}');
-    }
-    buf_puts(out, "]}");
+    answer_put(c, out, &(struct answer_span_names){l.n, l.v, MIN(l.n, limit)});
     span_names_done(&l);
     return 0;
 }
 
-static void put_heatmap(struct buf *out, const struct span_heatmap *h)
+static int put_heatmap(struct answer_request *c, struct buf *out, struct span_heatmap *h)
 {
-    bool first = true;
+    uint32_t steps = h->n_rows ? h->n_slots : 0;
+    size_t cells = (size_t) steps * h->n_rows;
+    struct answer_span_heatmap x = {h->from,
+                                    h->step,
+                                    h->count,
+                                    h->errors,
+                                    h->bounds,
+                                    h->n_rows ? h->n_rows + 1 : 0,
+                                    arena_zalloc_array(&h->arena, steps + 1u, sizeof *x.counts),
+                                    steps};
+    int64_t *counts = arena_zalloc_array(&h->arena, cells + 1, sizeof *counts);
 
-    buf_putc(out, '{');
-    json_put_key_ns(out, &first, "from", h->from);
-    json_put_key_ns(out, &first, "step", h->step);
-    json_put_key_i64(out, &first, "count", (int64_t) h->count);
-    json_put_key_i64(out, &first, "errors", (int64_t) h->errors);
-    buf_puts(out, ",\"bounds\":[");
-    for (uint32_t i = 0; h->n_rows && i <= h->n_rows; i++)
-        buf_printf(out, "%s%lld", i ? "," : "", (long long) h->bounds[i]);
-    buf_puts(out, "],\"counts\":[");
-    for (uint32_t i = 0; h->n_rows && i < h->n_slots; i++) {
-        buf_puts(out, i ? ",[" : "[");
-        for (uint32_t k = 0; k < h->n_rows; k++)
-            buf_printf(out, "%s%u", k ? "," : "", h->counts[(size_t) i * h->n_rows + k]);
-        buf_putc(out, ']');
-    }
-    buf_puts(out, "]}");
+    if (!x.counts || !counts)
+        return -ENOMEM;
+    for (size_t i = 0; i < cells; i++)
+        counts[i] = h->counts[i];
+    for (uint32_t i = 0; i < steps; i++)
+        x.counts[i] = (struct record_list){counts + (size_t) i * h->n_rows, h->n_rows};
+    answer_put(c, out, &x);
+    return 0;
 }
 
 int answer_run_span_heatmap(struct answer_request *c, struct buf *out, struct err *e)
@@ -605,7 +572,7 @@ int answer_run_span_heatmap(struct answer_request *c, struct buf *out, struct er
     r = span_heatmap_fill(c->spans, &f, &h, e);
     if (r < 0)
         return r;
-    put_heatmap(out, &h);
+    r = put_heatmap(c, out, &h);
     span_heatmap_done(&h);
-    return 0;
+    return r;
 }

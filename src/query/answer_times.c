@@ -4,11 +4,12 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/wrap.h"
 #include "model/semconv.h"
+#include "model/types.h"
+#include "query/answer_fields.h"
 #include "query/answer_run.h"
 #include "query/query_chart.h"
 #include "query/query_heat.h"
@@ -16,50 +17,56 @@
 
 enum { LEVELS = 1000 }; /* a cell of the heat map has three digits */
 
-static void put_ns(struct buf *out, const char *key, int64_t v)
-{
-    buf_printf(out, "\"%s\":\"%lld\",", key, (long long) v);
-}
-
-static void put_text(struct buf *out, const char *key, struct str v)
-{
-    buf_printf(out, "\"%s\":", key);
-    json_put_str(out, v);
-    buf_putc(out, ',');
-}
-
 /* --- heat map --- */
 
-static void put_heat(struct buf *out, const struct query_heat *h)
+/* The type of the selection; what is none of wick's has the unit that its profiles have. */
+static int find_type(struct answer_request *c, const struct query *q, struct type *ret, struct err *e)
 {
-    int64_t scale = MAX((h->max + LEVELS - 1) / LEVELS, 1);
-    size_t n = (size_t) h->n_columns * h->n_rows;
+    struct query_types there;
+    struct str name = q->q.columns[q->is_diff].selector->type;
+    int r;
 
-    buf_putc(out, '{');
-    put_ns(out, "from", h->from);
-    put_ns(out, "step", h->step);
-    buf_printf(
-        out, "\"columns\":%u,\"rows\":%u,\"scale\":%lld,\"max\":%lld,\"timed\":%lld,\"untimed\":%lld,\"samples\":%llu",
-        h->n_columns, h->n_rows, (long long) scale, (long long) h->max, (long long) h->timed, (long long) h->untimed,
-        (unsigned long long) h->samples);
-    buf_puts(out, ",\"values\":[");
-    for (size_t i = 0; i < n; i++) {
-        int64_t v = h->values[i];
+    if (type_by_name(name, ret))
+        return 0;
+    r = query_types(c->store, c->tenant, &there, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < there.n; i++)
+        if (str_eq(there.v[i].name, name))
+            ret->unit = arena_str(c->arena, there.v[i].unit);
+    query_types_done(&there);
+    return 0;
+}
 
-        if (i)
-            buf_putc(out, ',');
-        if (v <= 0)
-            buf_putc(out, '0');
-        else
-            json_put_i64(out, MAX((v + scale / 2) / scale, 1));
-    }
-    buf_puts(out, "]}");
+static int put_heat(struct answer_request *c, struct buf *out, const struct query_heat *h, const struct type *type)
+{
+    struct answer_heatmap x = {.type = type->name,
+                               .unit = type->unit,
+                               .from = h->from,
+                               .step = h->step,
+                               .columns = h->n_columns,
+                               .rows = h->n_rows,
+                               .scale = MAX((h->max + LEVELS - 1) / LEVELS, 1),
+                               .max = h->max,
+                               .timed = h->timed,
+                               .untimed = h->untimed,
+                               .samples = h->samples,
+                               .n = h->n_columns * h->n_rows};
+
+    x.values = arena_zalloc_array(h->arena, x.n + 1u, sizeof *x.values);
+    if (!x.values)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < x.n; i++)
+        x.values[i] = h->values[i] > 0 ? MAX((h->values[i] + x.scale / 2) / x.scale, 1) : 0;
+    answer_put(c, out, &x);
+    return 0;
 }
 
 int answer_run_heatmap(struct answer_request *c, struct buf *out, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct query_heat h = {.arena = c->arena};
+    struct type type = {0};
     uint64_t rows = 0;
     int r = answer_param_u64(c, "rows", &rows, e);
 
@@ -71,8 +78,8 @@ int answer_run_heatmap(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = query_heat(c->store, q, &h, e);
     if (r == 0)
-        put_heat(out, &h);
-    return r;
+        r = find_type(c, q, &type, e);
+    return r < 0 ? r : put_heat(c, out, &h, &type);
 }
 
 /* --- flame chart --- */
@@ -117,14 +124,6 @@ static int name_spans(struct answer_request *c, struct query_chart *chart, struc
     return r;
 }
 
-/* A number of a long array. */
-static void put_number(struct buf *out, bool first, uint64_t v)
-{
-    if (!first)
-        buf_putc(out, ',');
-    json_put_u64(out, v);
-}
-
 /* Numbers for the nodes that cells show and for their ancestors, in the order of the tree, which begins with the root: 0, as is
  * that of nodes that are left out. To be freed with mem_free(). */
 static uint32_t *number_nodes(const struct query_chart *c)
@@ -141,75 +140,78 @@ static uint32_t *number_nodes(const struct query_chart *c)
     return ids;
 }
 
-static void put_frames(struct buf *out, const struct tree *t, const uint32_t *ids)
+static int take_frames(struct query_chart *c, struct answer_chart *x, const uint32_t *ids)
 {
-    buf_puts(out, "\"names\":[");
-    for (uint32_t i = 0; i < t->n_frames; i++) {
-        const struct frame *f = &t->frames[i];
+    const struct tree *t = c->tree;
 
-        if (i)
-            buf_putc(out, ',');
-        json_put_str(out, f->function.n ? f->function : f->mapping.n ? f->mapping : STR("[unknown]"));
+    x->names = arena_zalloc_array(&c->arena, t->n_frames + 1u, sizeof *x->names);
+    x->kinds = arena_zalloc_array(&c->arena, t->n_frames + 1u, sizeof *x->kinds);
+    x->parents = arena_zalloc_array(&c->arena, t->n_nodes + 1u, sizeof *x->parents);
+    x->frames = arena_zalloc_array(&c->arena, t->n_nodes + 1u, sizeof *x->frames);
+    if (!x->names || !x->kinds || !x->parents || !x->frames)
+        return -ENOMEM;
+    for (; x->n_names < t->n_frames; x->n_names++) {
+        const struct frame *f = &t->frames[x->n_names];
+
+        x->names[x->n_names] = f->function.n ? f->function : f->mapping.n ? f->mapping : STR("[unknown]");
+        x->kinds[x->n_kinds++] = f->kind;
     }
-    buf_puts(out, "],\"kinds\":[");
-    for (uint32_t i = 0; i < t->n_frames; i++)
-        put_number(out, i == 0, t->frames[i].kind);
-    buf_puts(out, "],\"parents\":[0");
+    x->n_parents = x->n_frames = 1; /* the root */
     for (uint32_t i = 1; i < t->n_nodes; i++)
-        if (ids[i])
-            put_number(out, false, ids[t->parent[i]]);
-    buf_puts(out, "],\"frames\":[0");
-    for (uint32_t i = 1; i < t->n_nodes; i++)
-        if (ids[i])
-            put_number(out, false, t->frame[i]);
-    buf_putc(out, ']');
+        if (ids[i]) {
+            x->parents[x->n_parents++] = ids[t->parent[i]];
+            x->frames[x->n_frames++] = t->frame[i];
+        }
+    return 0;
 }
 
-static void put_thread(struct buf *out, const struct chart_thread *t, const uint32_t *ids)
+static int take_thread(struct query_chart *c, const struct chart_thread *t, const uint32_t *ids,
+                       struct answer_thread *to)
 {
-    buf_putc(out, '{');
-    put_text(out, "name", t->name);
-    put_text(out, "service", t->service);
-    buf_printf(out, "\"id\":%lld,\"pid\":%lld,\"running\":%lld,\"waiting\":%lld,\"samples\":%llu,\"cells\":[",
-               (long long) t->id, (long long) t->pid, (long long) t->value[CHART_RUNNING],
-               (long long) t->value[CHART_WAITING], (unsigned long long) t->samples);
+    *to =
+        (struct answer_thread){.name = t->name,
+                               .service = t->service,
+                               .id = t->id,
+                               .pid = t->pid,
+                               .running = t->value[CHART_RUNNING],
+                               .waiting = t->value[CHART_WAITING],
+                               .samples = t->samples,
+                               .cells = arena_zalloc_array(&c->arena, 4 * (size_t) t->n_cells + 1, sizeof *to->cells)};
+    if (!to->cells)
+        return -ENOMEM;
     for (uint32_t i = 0; i < t->n_cells; i++) {
-        put_number(out, i == 0, t->cells[i].column);
-        put_number(out, false, t->cells[i].n);
-        put_number(out, false, ids[t->cells[i].node]);
-        put_number(out, false, t->cells[i].kind);
+        to->cells[to->n++] = t->cells[i].column;
+        to->cells[to->n++] = t->cells[i].n;
+        to->cells[to->n++] = ids[t->cells[i].node];
+        to->cells[to->n++] = t->cells[i].kind;
     }
-    buf_puts(out, "]}");
+    return 0;
 }
 
-static void put_chart(struct buf *out, const struct query_chart *c, const uint32_t *ids)
+static int put_chart(struct answer_request *r, struct buf *out, struct query_chart *c, const uint32_t *ids)
 {
-    buf_putc(out, '{');
-    put_ns(out, "from", c->from);
-    put_ns(out, "step", c->step);
-    buf_printf(out, "\"columns\":%u,\"read\":%u,\"sliced\":%s,\"count\":%u,\"untimed\":%llu,", c->n_columns, c->n_read,
-               c->sliced ? "true" : "false", c->n_all, (unsigned long long) c->untimed);
-    put_frames(out, c->tree, ids);
-    buf_puts(out, ",\"threads\":[");
-    for (uint32_t i = 0; i < c->n_threads; i++) {
-        if (i)
-            buf_putc(out, ',');
-        put_thread(out, &c->threads[i], ids);
-    }
-    buf_puts(out, "],\"spans\":[");
-    for (uint32_t i = 0; i < c->n_spans; i++) {
-        const struct chart_span *s = &c->spans[i];
+    struct answer_chart x = {.from = c->from,
+                             .step = c->step,
+                             .columns = c->n_columns,
+                             .read = c->n_read,
+                             .count = c->n_all,
+                             .sliced = c->sliced,
+                             .untimed = c->untimed};
 
-        buf_puts(out, i ? ",{\"traceId\":\"" : "{\"traceId\":\"");
-        hex_encode(out, s->link.trace_id, sizeof s->link.trace_id);
-        buf_puts(out, "\",\"spanId\":\"");
-        hex_encode(out, s->link.span_id, sizeof s->link.span_id);
-        buf_puts(out, "\",");
-        put_text(out, "name", s->name);
-        buf_printf(out, "\"thread\":%u,\"start\":\"%lld\",\"end\":\"%lld\"}", s->thread, (long long) s->from,
-                   (long long) s->to);
+    x.threads = arena_zalloc_array(&c->arena, c->n_threads + 1u, sizeof *x.threads);
+    x.spans = arena_zalloc_array(&c->arena, c->n_spans + 1u, sizeof *x.spans);
+    if (!x.threads || !x.spans || take_frames(c, &x, ids) < 0)
+        return -ENOMEM;
+    for (; x.n_threads < c->n_threads; x.n_threads++)
+        if (take_thread(c, &c->threads[x.n_threads], ids, &x.threads[x.n_threads]) < 0)
+            return -ENOMEM;
+    for (; x.n_spans < c->n_spans; x.n_spans++) {
+        const struct chart_span *s = &c->spans[x.n_spans];
+
+        x.spans[x.n_spans] = (struct answer_chart_span){s->link, s->name, s->thread, s->from, s->to};
     }
-    buf_puts(out, "]}");
+    answer_put(r, out, &x);
+    return 0;
 }
 
 int answer_run_chart(struct answer_request *c, struct buf *out, struct err *e)
@@ -232,9 +234,7 @@ int answer_run_chart(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0) {
         _cleanup_(mem_freep) uint32_t *ids = number_nodes(&chart);
 
-        if (ids)
-            put_chart(out, &chart, ids);
-        r = ids ? 0 : -ENOMEM;
+        r = ids ? put_chart(c, out, &chart, ids) : -ENOMEM;
     }
     query_chart_done(&chart);
     return r;

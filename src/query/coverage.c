@@ -7,6 +7,9 @@
  * between two profiles counts as covered, since a process that slept during it had no samples and therefore no profile.
  * Time before the first and after the last profile does not count.
  *
+ * Coverage is that of the selection. One of spans has the services whose samples are linked to these spans: all profiles of
+ * those count, and none of other services.
+ *
  * Profiles of several sources start at different times. Those that started shortly before the range are looked at, too:
  * time that they cover was counted with them, so that the first step has as much time per profile as the others.
  */
@@ -17,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/wrap.h"
+#include "model/semconv.h"
 #include "query/query.h"
 
 enum { SPANS_MAX = 1 << 24, GROUPS_CACHED = 256, NO_GROUP = UINT32_MAX };
@@ -27,6 +31,14 @@ struct span {
     uint32_t group; /* series of the answer that it belongs to; 0 when only the whole is asked for */
 };
 
+/* The services that a selection of spans has samples of. */
+struct linked_services {
+    struct str *v;
+    size_t n, cap;
+    struct arena arena;
+    const struct labels *last; /* the labels of a series have one address during a listing */
+};
+
 struct spans {
     struct span *v;
     size_t n, cap;
@@ -35,10 +47,60 @@ struct spans {
         const struct labels *labels;
         uint32_t group;
     } cached[GROUPS_CACHED];           /* the labels of a series have one address during a listing */
+    const struct linked_services *of; /* profiles of other services do not count; NULL: all count */
     const struct store_column *column; /* whose samples are selected; spans that start before it does are not counted */
     uint32_t rate_min, rate_max;
     double samples, seconds; /* number of samples, and the time that they stand for */
 };
+
+/* --- services of spans --- */
+
+static bool is_linked(const struct linked_services *l, const struct labels *labels)
+{
+    struct str service = labels_get(labels, STR(SEMCONV_SERVICE_NAME));
+    size_t i = 0;
+
+    while (i < l->n && !str_eq(l->v[i], service))
+        i++;
+    return i < l->n;
+}
+
+static int add_linked(void *ctx, const struct store_profile *p)
+{
+    struct linked_services *l = ctx;
+    struct str name;
+
+    if (p->labels == l->last || is_linked(l, p->labels))
+        return 0;
+    l->last = p->labels;
+    name = arena_str(&l->arena, labels_get(p->labels, STR(SEMCONV_SERVICE_NAME)));
+    return l->arena.failed ? -ENOMEM : array_push(l->v, l->n, l->cap, SPANS_MAX, name);
+}
+
+/* Of both columns: a service without such samples in one of them is covered there, too. */
+static int find_linked(struct store *s, const struct query *q, struct linked_services *ret, struct err *e)
+{
+    int r = 0;
+
+    arena_init(&ret->arena, 0);
+    for (uint32_t c = 0; r == 0 && c < q->q.n_columns && store_query_by_span(&q->q); c++) {
+        struct store_query sq = q->q;
+
+        sq.columns[0] = q->q.columns[c];
+        sq.n_columns = 1;
+        sq.times_only = true;
+        sq.notes = NULL;
+        ret->last = NULL;
+        r = s->ops->profiles(s, &sq, add_linked, ret, e);
+    }
+    return r;
+}
+
+static void linked_done(struct linked_services *l)
+{
+    mem_free(l->v);
+    arena_done(&l->arena);
+}
 
 /* --- collecting --- */
 
@@ -86,6 +148,8 @@ static int add_span(void *ctx, const struct store_profile *p)
     struct spans *s = ctx;
     struct span *last = s->n ? &s->v[s->n - 1] : NULL, x;
 
+    if (s->of && !is_linked(s->of, p->labels))
+        return 0;
     if (p->period_ns > 1 && p->time_ns >= s->column->from) /* 1: every event, not a rate */
         add_rate(s, p);
     if (p->duration_ns <= 0 || p->time_ns > INT64_MAX - p->duration_ns)
@@ -111,12 +175,14 @@ static int by_start(const void *a, const void *b)
     return (x->start > y->start) - (x->start < y->start);
 }
 
-static int collect(struct store *s, const struct query *q, uint32_t column, struct spans *ret, struct err *e)
+static int collect(struct store *s, const struct query *q, const struct linked_services *of, uint32_t column,
+                   struct spans *ret, struct err *e)
 {
     struct store_query sq = q->q;
     struct store_notes notes = {0};
     int r;
 
+    ret->of = of->n ? of : NULL;
     sq.columns[0] = q->q.columns[column];
     sq.notes = &notes;
     sq.n_columns = 1;
@@ -126,7 +192,7 @@ static int collect(struct store *s, const struct query *q, uint32_t column, stru
     if (!q->q.columns[column].taken_to) /* else each profile is cut to the time taken */
         sq.columns[0].from -= MIN(LOOK_BACK_NS, MAX(sq.columns[0].from, 0));
     ret->column = &q->q.columns[column];
-    sq.has_trace = sq.has_span = false; /* coverage is that of the whole selection, whichever part of it is queried */
+    sq.has_trace = sq.has_span = false; /* profiles without such samples cover their time, too */
     sq.focus = sq.ignore = sq.hide = (struct str){0};
     r = s->ops->profiles(s, &sq, add_span, ret, e);
     if (r == 0 && ret->n)
@@ -167,14 +233,15 @@ static bool is_counted(const struct spans *s, const struct span *x)
 
 int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struct err *e)
 {
-    int r = 0;
+    struct linked_services of = {0};
+    int r = find_linked(s, q, &of, e);
 
     ret[0] = ret[1] = 0;
     for (uint32_t c = 0; r == 0 && c < q->q.n_columns; c++) {
         struct spans spans = {0};
         int64_t end = INT64_MIN;
 
-        r = collect(s, q, c, &spans, e);
+        r = collect(s, q, &of, c, &spans, e);
         for (size_t i = 0; r == 0 && i < spans.n; i++) {
             const struct span *x = &spans.v[i];
 
@@ -187,6 +254,7 @@ int query_coverage(struct store *s, const struct query *q, int64_t ret[2], struc
         }
         mem_free(spans.v);
     }
+    linked_done(&of);
     return r;
 }
 
@@ -229,8 +297,11 @@ int query_step_coverage(struct store *s, const struct query *q, const struct sto
     bool by_labels = is_by_labels(s, q, p);
     struct spans spans = {.points = ret_each && by_labels ? p : NULL};
     int64_t end = INT64_MIN, *ends = mem_zalloc_array(p->n_series + 1u, sizeof *ends);
-    int r = ends ? collect(s, q, q->is_diff, &spans, e) : -ENOMEM;
+    struct linked_services of = {0};
+    int r = ends ? find_linked(s, q, &of, e) : -ENOMEM;
 
+    if (r == 0)
+        r = collect(s, q, &of, q->is_diff, &spans, e);
     memset(ret, 0, p->n_points * sizeof *ret);
     for (uint32_t g = 0; ends && ret_each && g < p->n_series; g++) {
         memset(ret_each + (size_t) g * p->n_points, 0, p->n_points * sizeof *ret);
@@ -245,6 +316,7 @@ int query_step_coverage(struct store *s, const struct query *q, const struct sto
     }
     for (uint32_t g = 0; r == 0 && ret_each && !by_labels && g < p->n_series; g++)
         memcpy(ret_each + (size_t) g * p->n_points, ret, p->n_points * sizeof *ret); /* all groups share the profiles */
+    linked_done(&of);
     mem_free(spans.v);
     mem_free(ends);
     return r;

@@ -29,6 +29,7 @@ static const int64_t DETAIL_MAX = 7200 * NS_PER_S, WIDTH_MIN = 10 * NS_PER_S, WI
 #define COST_WEIGHT_MAX 0.1
 #define COST_AGREES 0.05
 #define COST_MAJORITY 0.6
+#define COST_MOST 1000.0 /* the largest factor */
 
 /* A function, by its name; a row also exists for everything without a name. */
 struct drift_name {
@@ -36,6 +37,7 @@ struct drift_name {
     bool nameless;
     double sum[2];  /* over all cells of a side */
     double self[2]; /* the same of self values, whatever is asked for */
+    bool unchanged; /* costs what it did: its share changed by the factor by which most shares did */
     uint32_t column;
 };
 
@@ -368,24 +370,21 @@ static int largest_effect_first(const void *a, const void *b)
     return str_cmp(x->function, y->function);
 }
 
+struct cost_ratio {
+    double ratio, weight; /* share now / before */
+    uint32_t name;
+};
+
 static int by_ratio(const void *a, const void *b)
 {
-    const double *x = a, *y = b;
+    const struct cost_ratio *x = a, *y = b;
 
-    return (x[0] > y[0]) - (x[0] < y[0]);
+    return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/*
- * The change of the cost of the same work, from self shares alone: if most functions cost what they did, their shares all
- * shrink by the factor by which the whole grew. The median of these factors estimates it: one function that grew by a
- * tenth of the whole leaves the rest at 1/1.1 of their shares. A function counts by its share, but none for more than a
- * tenth, so that one large function that changed is not taken for all. If less than 60 % of the weight agrees with the
- * median within a twentieth, nothing can be said: false.
- */
-static bool cost_change(const struct drifting *x, double (*scratch)[2], double *ret)
+static uint32_t list_ratios(const struct drifting *x, struct cost_ratio *to, double *sum)
 {
     double whole[2] = {(double) x->cubes[0].tree->total[0][0], (double) x->cubes[1].tree->total[0][0]};
-    double sum = 0, seen = 0, near = 0, ratio = 0;
     uint32_t k = 0;
 
     for (uint32_t i = 0; i < x->n_names && whole[0] > 0 && whole[1] > 0; i++) {
@@ -393,31 +392,92 @@ static bool cost_change(const struct drifting *x, double (*scratch)[2], double *
 
         if (x->names[i].nameless || fmax(before, now) < COST_SHARE_MIN)
             continue;
-        scratch[k][0] = before > 0 ? now / before : INFINITY;
-        scratch[k][1] = fmin(fmax(before, now), COST_WEIGHT_MAX);
-        sum += scratch[k++][1];
+        to[k] = (struct cost_ratio){before > 0 ? now / before : INFINITY, fmin(fmax(before, now), COST_WEIGHT_MAX), i};
+        *sum += to[k++].weight;
     }
     if (k)
-        qsort(scratch, k, sizeof *scratch, by_ratio);
+        qsort(to, k, sizeof *to, by_ratio);
+    return k;
+}
+
+/*
+ * Which functions cost what they did, from self shares alone: their shares all shrink by the factor by which the whole grew. The
+ * median of these factors estimates it: one function that grew by a tenth of the whole leaves the rest at 1/1.1 of their
+ * shares. A function counts by its share, but none for more than a tenth, so that one large function that changed is not taken
+ * for all. If less than 60 % of the weight agrees with the median within a twentieth, nothing can be said: false.
+ */
+static bool find_unchanged(struct drifting *x, struct cost_ratio *ratios)
+{
+    double sum = 0, seen = 0, near = 0, ratio = 0;
+    uint32_t k = list_ratios(x, ratios, &sum);
+
     for (uint32_t i = 0; i < k && seen < sum / 2; i++) {
-        seen += scratch[i][1];
-        ratio = scratch[i][0];
+        seen += ratios[i].weight;
+        ratio = ratios[i].ratio;
     }
-    for (uint32_t i = 0; i < k; i++)
-        near += fabs(scratch[i][0] / ratio - 1) <= COST_AGREES ? scratch[i][1] : 0;
-    if (k < 3 || !(ratio > 0) || isinf(ratio) || near < COST_MAJORITY * sum)
+    if (k < 3 || !(ratio > 0) || isinf(ratio))
         return false;
-    *ret = 1 / ratio - 1;
-    return true;
+    for (uint32_t i = 0; i < k; i++) {
+        bool unchanged = fabs(ratios[i].ratio / ratio - 1) <= COST_AGREES;
+
+        x->names[ratios[i].name].unchanged = unchanged;
+        near += unchanged ? ratios[i].weight : 0;
+    }
+    return near >= COST_MAJORITY * sum;
+}
+
+/* The self value of the functions that did not change, in each cell. */
+static double *sum_unchanged(struct drifting *x)
+{
+    double *sum = arena_zalloc_array(&x->arena, x->n_cells + 1, sizeof *sum);
+
+    for (uint32_t i = 0; sum && i < x->n_cells; i++) {
+        uint32_t side = x->cells[i].side;
+        const struct store_cube *c = &x->cubes[side];
+        double scale = c->gauge && x->sources[i]->n_profiles ? 1 / (double) x->sources[i]->n_profiles : 1;
+
+        for (uint32_t k = 0; k < x->sources[i]->n; k++) {
+            const struct cube_value *v = &c->values[x->sources[i]->first + k];
+            uint32_t row = x->self_row[side][v->node];
+
+            if (row != NO_ROW && x->names[row].unchanged)
+                sum[i] += (double) v->self * scale;
+        }
+    }
+    return sum;
+}
+
+/* The change of the cost of the same work: what did not change has a share of the whole that shrinks as the whole grows. The
+ * interval is that of this share. */
+static int cost_change(struct drifting *x, const struct drift_data *d, struct drift_answer *ret)
+{
+    struct cost_ratio *ratios = arena_zalloc_array(&x->arena, x->n_names + 1, sizeof *ratios);
+    struct drift_summary sum;
+    struct drift_test t;
+    const double *values;
+    int r;
+
+    if (!ratios)
+        return -ENOMEM;
+    if (!find_unchanged(x, ratios))
+        return 0;
+    values = sum_unchanged(x);
+    r = values ? drift_run(d, &values, 1, &t, &sum) : -ENOMEM;
+    if (r < 0 || !(t.now > 0) || !(t.before > 0) || !(t.freedom > 0))
+        return r;
+    ret->cost_known = true;
+    ret->cost_change = t.before / t.now - 1;
+    ret->cost_low = t.before / (t.before + t.high / 100) - 1;
+    ret->cost_high = t.before / fmax(t.before + t.low / 100, t.before / COST_MOST) - 1;
+    return 0;
 }
 
 static int make_rows(struct drifting *x, const struct drift_test *t, struct drift_answer *ret)
 {
     double arrived = x->points_named, min = x->ask->min_points;
-    double(*scratch)[2] = arena_zalloc_array(&x->arena, x->n_names + 1, sizeof *scratch);
 
     ret->rows = arena_zalloc_array(&ret->arena, x->n_columns + 1, sizeof *ret->rows);
-    if (!ret->rows || !scratch)
+    if (!ret->rows)
         return -ENOMEM;
     for (uint32_t i = 0; i < x->n_columns; i++) {
         struct drift_row *row = &ret->rows[ret->n++];
@@ -436,13 +496,13 @@ static int make_rows(struct drifting *x, const struct drift_test *t, struct drif
             row->significant = false;
         if (row->significant)
             explain(x, i, ret->whole, row);
+        row->is_labelled = row->label.n;
         row->label = arena_str(&ret->arena, row->label);
         row->value = arena_str(&ret->arena, row->value);
         ret->significant += row->significant;
     }
     if (ret->n)
         qsort(ret->rows, ret->n, sizeof *ret->rows, largest_effect_first);
-    ret->cost_known = cost_change(x, scratch, &ret->cost_change);
     ret->n_all = ret->n;
     ret->n = MIN(ret->n, x->ask->limit);
     return ret->arena.failed ? -ENOMEM : 0;
@@ -494,7 +554,8 @@ static int test_all(struct drifting *x, const struct store_notes *notes, struct 
     ret->instances = x->n_instances;
     ret->windows = sum.windows[0] + sum.windows[1];
     ret->minimum_detectable_points = sum.minimum_detectable_points;
-    return make_rows(x, tests, ret);
+    r = make_rows(x, tests, ret);
+    return r < 0 ? r : cost_change(x, &d, ret);
 }
 
 static int set_rates(struct drifting *x, struct store *s, const struct query *q, struct drift_answer *ret,

@@ -35,12 +35,13 @@ struct drift_row {
     bool significant;
     struct str label, value; /* samples with this label have most of the drift; empty if it is everywhere */
     double explains;         /* their part of it, 0 to 1 */
+    bool is_labelled;        /* label is not empty */
 };
 
 struct drift_answer {
     struct arena arena;
     struct drift_row *rows; /* largest effect first */
-    uint32_t n, n_all;
+    uint32_t n, n_all, n_columns; /* n_columns: 2, the sides that covered_ns has */
     double minimum_detectable_points;
     uint32_t instances; /* with data on either side */
     uint32_t windows;   /* with data, of both sides */
@@ -50,7 +51,8 @@ struct drift_answer {
     double cores[2];       /* whole per covered second, as in drift_row */
     double traffic_points; /* requests that moved to spans of other names; 0 if that was not looked at */
     double cost_change;    /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
-    bool cost_known;       /* else cost_change is 0 */
+    double cost_low, cost_high; /* its 99 % interval */
+    bool cost_known;       /* else these are 0 */
     struct str type, unit;
     const char *empty; /* "baseline", "range" or "both": has no data; NULL: each has some */
 };

@@ -136,6 +136,19 @@ double drift_welch(const double *a, uint32_t n, const double *b, uint32_t m)
     return drift_t_p(d / sqrt(x + y), (x + y) * (x + y) / (x * x / (n - 1) + y * y / (m - 1)));
 }
 
+double drift_welch_reach(const double *a, uint32_t n, const double *b, uint32_t m, double p)
+{
+    double x, y;
+
+    if (n < 2 || m < 2)
+        return NAN;
+    mean_of(a, n, &x);
+    mean_of(b, m, &y);
+    if (x + y <= 0)
+        return 0;
+    return drift_t_quantile(p, (x + y) * (x + y) / (x * x / (n - 1) + y * y / (m - 1))) * sqrt(x + y);
+}
+
 /* --- the design: what is the same for every function --- */
 
 struct drift_window {

@@ -72,6 +72,8 @@ int drift_run(const struct drift_data *d, const double *const *values, uint32_t 
 
 /* Welch's test of two lists of independent numbers: the two-sided p; NAN if one of them has fewer than two. */
 double drift_welch(const double *a, uint32_t n, const double *b, uint32_t m);
+/* How far the difference of their means may be from the truth, at this two-sided p; NAN where drift_welch() is. */
+double drift_welch_reach(const double *a, uint32_t n, const double *b, uint32_t m, double p);
 
 /* Student's t: the two-sided p of |t|, and the t whose two-sided p is this one. freedom > 0. */
 double drift_t_p(double t, double freedom);

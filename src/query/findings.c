@@ -148,7 +148,10 @@ static int report(struct finding_look *x, struct findings *f)
                            .title = rule->title,
                            .warning = share >= rule->warn,
                            .share = share,
-                           .rank = share / rule->from};
+                           .rank = share / rule->from,
+                           .frames = arena_zalloc_array(&f->arena, FINDING_FRAMES, sizeof *to->frames)};
+    if (!to->frames)
+        return -ENOMEM;
     for (; to->n_frames < FINDING_FRAMES && to->n_frames < x->n_names; to->n_frames++) {
         to->frames[to->n_frames].function = arena_str(&f->arena, x->names[to->n_frames].name);
         to->frames[to->n_frames].share = x->names[to->n_frames].value / whole;

@@ -11,16 +11,18 @@
 
 enum { FINDING_FRAMES = 5 };
 
+struct finding_frame {
+    struct str function; /* a function that matches, or the caller that the rule blames */
+    double share;
+};
+
 struct finding {
     const char *rule;  /* "gc" */
     const char *title; /* "Garbage collection" */
     bool warning;      /* over the rule's upper limit */
     double share;      /* of the selection, 0 to 1: stacks that match, each once */
     char sentence[400];
-    struct {
-        struct str function; /* a function that matches, or the caller that the rule blames */
-        double share;
-    } frames[FINDING_FRAMES]; /* largest first */
+    struct finding_frame *frames; /* largest first */
     uint32_t n_frames;
     double rank; /* share relative to the rule's limit */
 };

@@ -27,13 +27,19 @@ struct names_request {
     uint32_t n;
 };
 
+/* What is to be expected of a lookup. */
+enum names_hope {
+    NAMES_NONE,  /* nothing, at present */
+    NAMES_LATER, /* nothing yet: the file is being fetched, or reading it failed for a reason that passes */
+    NAMES_NOW
+};
+
 struct names_ops {
-    /* False if a lookup for this build ID is known to be useless at present. */
-    bool (*may_name)(struct names *n, const char *tenant, struct str build_id);
-    /* The same for lines: also false when the file of this build ID is known to have none. */
-    bool (*may_line)(struct names *n, const char *tenant, struct str build_id);
+    /* lines: whether a line is wanted, too; nothing is to be expected when the file of this build ID is known to have none. */
+    enum names_hope (*hope)(struct names *n, const char *tenant, struct str build_id, bool lines);
     /* Looks up those of these addresses that were not looked up before: *ret_addresses are they, in the order of the
-     * answer (free them with mem_free(), the answer with symbol_answer_free()). -ENOENT if there is nothing new. */
+     * answer (free them with mem_free(), the answer with symbol_answer_free()). -ENOENT if there is nothing new; -EAGAIN if
+     * the names are to come, and others should not be waited for either. */
     int (*look_up)(struct names *n, const struct names_request *q, struct symbol_answer **ret, uint64_t **ret_addresses,
                    struct err *e);
 };

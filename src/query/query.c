@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiles text parameters into a query (see query.h), and implements the questions that go to the store unchanged. */
+/* Compiles parameters into a query (see query.h), and implements the questions that go to the store unchanged. */
 #include "query/query.h"
 
 #include <errno.h>
 
-#include "base/bytes.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/wrap.h"
+#include "model/semconv.h"
 #include "query/query_heat.h"
 #include "query/query_names.h"
 #include "store/match.h"
@@ -17,18 +17,6 @@
 static int bad(struct err *e, int r, const char *name)
 {
     return err_prefix(e, r, "%s: ", name);
-}
-
-static int get_time(struct str s, int64_t now, int64_t fallback, const char *name, int64_t *ret, struct err *e)
-{
-    int r;
-
-    if (!s.n) {
-        *ret = fallback;
-        return 0;
-    }
-    r = clock_parse(s, now, ret, e);
-    return r < 0 ? bad(e, r, name) : 0;
 }
 
 /* The store gets the text. It is compiled here as well, so that an error message can name the parameter. */
@@ -47,27 +35,25 @@ static int get_regex(struct query *q, struct str s, const char *name, struct str
     return ret->p ? 0 : -ENOMEM;
 }
 
-static int get_hex(struct str s, const char *name, uint8_t *out, size_t n, struct err *e)
+/* Uploaded files are not services: what does not name one leaves them out. */
+static int leave_out_uploads(struct query *q, struct selector *s)
 {
-    if (s.n != 2 * n || hex_decode(s, out) < 0)
-        return err_set(e, -EINVAL, "%s: '%.*s' is not %zu hexadecimal digits", name, STR_FMT(s), 2 * n);
-    return 0;
-}
+    static const char *const naming[] = {SEMCONV_SERVICE_NAME, SEMCONV_SERVICE_NAMESPACE, SEMCONV_SERVICE_INSTANCE_ID,
+                                         NULL};
+    struct matcher *v;
 
-static int get_by(struct str s, enum granularity *ret, struct err *e)
-{
-    static const struct {
-        const char *name;
-        enum granularity by;
-    } names[] = {{"", BY_FUNCTION}, {"function", BY_FUNCTION}, {"filefunction", BY_FILEFUNCTION},
-                 {"file", BY_FILE}, {"line", BY_LINE},         {"address", BY_ADDRESS}};
-
-    for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-        if (str_is(s, names[i].name)) {
-            *ret = names[i].by;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (match_is_label(naming, s->v[i].name))
             return 0;
-        }
-    return err_set(e, -EINVAL, "by: '%.*s' is not function, filefunction, file, line or address", STR_FMT(s));
+    v = arena_zalloc_array(&q->arena, (size_t) s->n + 1, sizeof *v);
+    if (!v)
+        return -ENOMEM;
+    if (s->n)
+        memcpy(v, s->v, s->n * sizeof *v);
+    v[s->n++] =
+        (struct matcher){.name = STR(SEMCONV_SERVICE_NAMESPACE), .value = STR(SEMCONV_WICK_UPLOADS), .op = MATCH_NE};
+    s->v = v;
+    return 0;
 }
 
 /* A column as it was asked for. */
@@ -84,6 +70,9 @@ static int get_column(struct query *q, int i, const struct column_params *p, str
 
     if (r < 0)
         return bad(e, r, p->name);
+    r = q->with_uploads ? 0 : leave_out_uploads(q, &q->selectors[i]);
+    if (r < 0)
+        return r;
     if (!q->selectors[i].type.n) {
         q->selectors[i].type = q->type;
         q->any_type = true;
@@ -99,28 +88,25 @@ static int get_column(struct query *q, int i, const struct column_params *p, str
     return 0;
 }
 
+static int64_t time_of(struct query_time t, int64_t fallback)
+{
+    return t.given ? t.ns : fallback;
+}
+
 static int compile_columns(const struct query_params *p, struct query *q, struct err *e)
 {
-    bool diff = p->base_query.n || p->base_from.n || p->base_to.n;
-    int64_t from, to, base_from, base_to;
-    int r = get_time(p->to, p->now, p->now, "to", &to, e);
+    bool diff = p->base_query.n || p->base_from.given || p->base_to.given;
+    int64_t to = time_of(p->to, p->now), from = time_of(p->from, to - RANGE_DEFAULT), base_from, base_to;
+    int r = get_column(q, diff, &(struct column_params){"query", p->query, from, to}, e);
 
-    if (r == 0)
-        r = get_time(p->from, p->now, to - RANGE_DEFAULT, "from", &from, e);
-    if (r == 0)
-        r = get_column(q, diff, &(struct column_params){"query", p->query, from, to}, e);
     if (r < 0 || !diff) {
         q->q.n_columns = 1;
         return r;
     }
-    r = get_time(p->base_from, p->now, from, "base_from", &base_from, e);
-    if (r == 0)
-        r = get_time(p->base_to, p->now, p->base_from.n ? MIN(wrap_add(base_from, to - from), CLOCK_MAX) : to,
-                     "base_to", &base_to, e);
-    if (r == 0)
-        r = get_column(
-            q, 0, &(struct column_params){"base_query", p->base_query.n ? p->base_query : p->query, base_from, base_to},
-            e);
+    base_from = time_of(p->base_from, from);
+    base_to = time_of(p->base_to, p->base_from.given ? MIN(wrap_add(base_from, to - from), CLOCK_MAX) : to);
+    r = get_column(
+        q, 0, &(struct column_params){"base_query", p->base_query.n ? p->base_query : p->query, base_from, base_to}, e);
     q->q.n_columns = 2;
     q->is_diff = true;
     return r;
@@ -128,28 +114,15 @@ static int compile_columns(const struct query_params *p, struct query *q, struct
 
 static int compile_ids(const struct query_params *p, struct query *q, struct err *e)
 {
-    uint8_t handle[16];
-    int r = 0;
-
-    if (p->trace_id.n) {
-        r = get_hex(p->trace_id, "trace_id", q->q.trace_id, 16, e);
-        q->q.has_trace = true;
-    }
-    if (r == 0 && p->span_id.n) {
-        r = get_hex(p->span_id, "span_id", q->q.span_id, 8, e);
-        q->q.has_span = true;
-        if (r == 0 && !p->trace_id.n && !p->any_trace)
-            return err_set(e, -EINVAL, "span_id requires trace_id");
-    }
-    if (r == 0 && p->profile.n) {
-        r = get_hex(p->profile, "profile", handle, sizeof handle, e);
-        q->q.has_profile = true;
-        for (int i = 0; i < 8; i++) {
-            q->q.profile.hi = q->q.profile.hi << 8 | handle[i];
-            q->q.profile.lo = q->q.profile.lo << 8 | handle[8 + i];
-        }
-    }
-    return r;
+    if (p->has_span && !p->has_trace && !p->any_trace)
+        return err_set(e, -EINVAL, "span_id requires trace_id");
+    q->q.has_trace = p->has_trace;
+    q->q.has_span = p->has_span;
+    q->q.has_profile = p->has_profile;
+    memcpy(q->q.trace_id, p->trace_id, sizeof q->q.trace_id);
+    memcpy(q->q.span_id, p->span_id, sizeof q->q.span_id);
+    q->q.profile = p->profile;
+    return 0;
 }
 
 /* Names are joined by ';'. A ';' or backslash inside a name is escaped with a backslash. */
@@ -183,23 +156,17 @@ static int compile_zoom(struct str path, struct query *q)
 
 static int compile_shape(const struct query_params *p, struct query *q, struct err *e)
 {
-    uint64_t max_nodes = 0;
-    int r = get_by(p->by, &q->q.by, e);
+    int r = get_regex(q, p->focus, "focus", &q->q.focus, e);
 
-    if (r == 0)
-        r = get_regex(q, p->focus, "focus", &q->q.focus, e);
     if (r == 0)
         r = get_regex(q, p->ignore, "ignore", &q->q.ignore, e);
     if (r == 0)
         r = get_regex(q, p->hide, "hide", &q->q.hide, e);
     if (r < 0)
         return r;
-    if (p->max_nodes.n && (str_to_u64(p->max_nodes, 10, &max_nodes) < 0 || max_nodes > UINT32_MAX))
-        return err_set(e, -EINVAL, "max_nodes: '%.*s' is not a number", STR_FMT(p->max_nodes));
-    if (p->min_share.n &&
-        (str_to_double(p->min_share, &q->q.min_share) < 0 || !(q->q.min_share >= 0 && q->q.min_share <= 1)))
-        return err_set(e, -EINVAL, "min_share: '%.*s' is not between 0 and 1", STR_FMT(p->min_share));
-    q->q.max_nodes = (uint32_t) max_nodes;
+    q->q.by = p->by;
+    q->q.max_nodes = p->max_nodes;
+    q->q.min_share = p->min_share;
     q->q.no_inlines = p->no_inlines;
     return compile_zoom(p->zoom, q);
 }
@@ -219,9 +186,8 @@ int query_compile(const struct query_params *p, struct query **ret, struct err *
     q->type = p->type.n ? p->type : STR("cpu");
     if (!q->q.tenant)
         return -ENOMEM;
-    if (p->times.n && !str_is(p->times, "sample") && !str_is(p->times, "profile"))
-        return err_set(e, -EINVAL, "times: '%.*s' is not sample or profile", STR_FMT(p->times));
-    q->by_sample = str_is(p->times, "sample");
+    q->by_sample = p->by_sample;
+    q->with_uploads = p->with_uploads;
     r = compile_columns(p, q, e);
     q->any_type &= !p->type.n;
     if (r == 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions to a store, as users and pages ask them. Text parameters are compiled once (errors name the parameter and
+ * Questions to a store, as users and pages ask them. Parameters are compiled once (errors name the parameter and
  * the cause), then the compiled query is run. `wick query`, the HTTP API and MCP all use this interface, so that a
  * parameter means the same everywhere.
  *
  * A query runs on the caller's thread, and any number may run at once; *cancel stops it (-ECANCELED), memory_limit
- * bounds it (-E2BIG). Answers are structs with their own arena; query_json.h prints them.
+ * bounds it (-E2BIG). Answers are structs with their own arena; answer_fields.h has their tables.
  */
 #ifndef QUERY_QUERY_H
 #define QUERY_QUERY_H
@@ -20,27 +20,49 @@
 
 struct names;
 
-/* Parameters as text; an empty string means the default in brackets. */
+/* A time of a question; the default where it is not given. */
+struct query_time {
+    bool given;
+    int64_t ns;
+};
+
+static inline struct query_time query_at(int64_t ns)
+{
+    return (struct query_time){true, ns};
+}
+
+/* What is asked; zero means the default in brackets. Selectors and regular expressions are text everywhere, the rest is text
+ * only where people write it: query_params_set() reads it. */
 struct query_params {
-    const char *tenant;                        /* never NULL */
-    struct str query;                          /* cpu{service.name="checkout"} [cpu] */
-    struct str type;                           /* of a query without one [cpu] */
-    struct str from, to;                       /* [now-1h, now] */
-    struct str base_query, base_from, base_to; /* any of them makes it a diff [query, from, to] */
-    struct str trace_id, span_id;              /* hex */
-    bool any_trace;                            /* span_id may be given without trace_id */
-    struct str times;                          /* sample: by the time of each sample, not of its profile */
-    struct str profile;                        /* handle of one profile, hex */
-    struct str focus, ignore, hide;            /* regular expressions */
-    struct str by;                             /* function, filefunction, file, line, address [function] */
-    struct str max_nodes, min_share;           /* numbers [0 = all] */
-    struct str zoom;                           /* path from the root, names joined by ';' */
+    const char *tenant;                    /* never NULL */
+    struct str query;                      /* cpu{service.name="checkout"} [cpu] */
+    struct str type;                       /* of a query without one [cpu] */
+    struct query_time from, to;            /* [now-1h, now] */
+    struct str base_query;                 /* with base_from and base_to: any of them makes it a diff [query] */
+    struct query_time base_from, base_to;  /* [from, to] */
+    bool has_trace, has_span, has_profile; /* only samples of these */
+    bool any_trace;                        /* a span may be given without its trace */
+    bool with_uploads;                     /* also without naming them: what is deleted */
+    bool by_sample;                        /* from and to are those of samples, not of profiles */
+    uint8_t trace_id[16], span_id[8];
+    struct id128 profile;           /* handle */
+    struct str focus, ignore, hide; /* regular expressions */
+    enum granularity by;            /* [BY_FUNCTION] */
+    uint32_t max_nodes;             /* [0 = all] */
+    double min_share;
+    struct str zoom; /* path from the root, names joined by ';' */
     bool no_inlines;
     struct names *names; /* looks up what frames of the answer lack (names.h); NULL = nothing */
     int64_t now;         /* what "now" means */
     size_t memory_limit;
     const atomic_bool *cancel;
 };
+
+/* Sets one of them from text; empty text leaves it as it is. p->now must be set. -EINVAL names it. */
+int query_params_set(struct query_params *p, const char *name, struct str text, struct err *e);
+/* The same for several of them, NULL-terminated, whose text `get` knows. */
+int query_params_read(struct query_params *p, const char *const *names, struct str (*get)(void *ctx, const char *name),
+                      void *ctx, struct err *e);
 
 struct query {
     struct store_query q; /* the query for the store; points into the rest */
@@ -50,6 +72,7 @@ struct query {
     struct str type; /* of selectors without one */
     bool is_diff;
     bool by_sample;                     /* columns select samples by their own time (store_column.taken_from) */
+    bool with_uploads;
     bool any_type;                      /* no type was named: that of samples of spans depends on what there is */
     struct link *links[2];              /* spans that columns are limited to, NULL if they are not */
     struct store_span_set span_sets[2]; /* of links */
@@ -78,7 +101,8 @@ struct query_row {
     struct str name, file; /* valid as long as the table */
     int64_t line;
     int64_t self[2], total[2]; /* a function that is on a path twice counts once in total */
-    uint8_t kind;              /* enum frame_kind */
+    uint32_t n_columns;
+    uint8_t kind; /* enum frame_kind */
 };
 
 struct query_table {
@@ -121,7 +145,8 @@ struct query_binary {
     struct str mapping, build_id;
     uint32_t frames, named;
     int64_t self, self_named;
-    uint8_t kind; /* enum frame_kind, of the first frame that has one */
+    uint8_t kind;                      /* enum frame_kind, of the first frame that has one */
+    const char *status, *reason, *fix; /* whether its frames have names, why not, and what helps */
 };
 struct query_binaries {
     struct arena arena;
@@ -190,16 +215,29 @@ void query_names_done(struct query_names *n);
 
 struct query_service {
     struct str name;
-    struct str *types, *versions;
-    uint32_t n_types, n_versions;
+    struct str *types;
+    uint32_t n_types;
+    struct str *versions;
+    uint32_t n_versions;
 };
 struct query_services {
     struct arena arena;
     struct query_service *v; /* by name */
     uint32_t n;
 };
+/* Of the series that the matchers of the selector match. */
 int query_services(struct store *s, const struct query *q, struct query_services *ret, struct err *e);
 void query_services_done(struct query_services *l);
+
+/* Types that a tenant has profiles of, whenever they were received; to be freed with query_types_done(). Strings are of the arena. */
+struct query_types {
+    struct type *v;
+    size_t cap;
+    uint32_t n;
+    struct arena arena;
+};
+int query_types(struct store *s, const char *tenant, struct query_types *ret, struct err *e);
+void query_types_done(struct query_types *l);
 
 /* Single profiles in the range, at most limit: largest value first with by_value, else oldest first. */
 struct query_profile {

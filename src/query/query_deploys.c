@@ -11,13 +11,16 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "model/semconv.h"
+#include "query/program_of.h"
+#include "query/verdict.h"
 
-enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256 };
+enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256, IDS_MAX = 4 };
 static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S;     /* a version without profiles for this long has stopped */
 static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* longest duration of a profile; longer ones count as this */
+static const int64_t LIVED_NS = 120 * NS_PER_S, OVERLAP_NS = 180 * NS_PER_S; /* of versions that are build IDs */
+static const int64_t PROGRAM_RANGE_NS = 600 * NS_PER_S;
 static const int64_t INTERVAL_RANGE_NS = 30 * 60 * NS_PER_S;
 
 struct profile_start {
@@ -166,7 +169,106 @@ static void mark_latest(struct query_deploys *d)
     }
 }
 
-int query_deploys(struct store *s, const struct query *q, struct query_deploys *ret, struct err *e)
+/* --- which of them are deploys --- */
+
+struct deploy_look {
+    struct store *store;
+    const struct query_params *like;
+    struct str type;
+    struct query_deploys *all;
+};
+
+/* Whether a version that is a build ID is one of a program that keeps running: it lived for two minutes, the versions before it
+ * have ended, there are few of them, and no process was too short to be identified. */
+static bool keeps_running(const struct query_deploys *all, const struct query_deploy *d)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct query_deploy *o = &all->v[i];
+
+        if (!str_eq(o->service, d->service))
+            continue;
+        n++;
+        if (!o->version.n || (o != d && o->first < d->since && o->last > d->since + OVERLAP_NS))
+            return false;
+    }
+    return n <= IDS_MAX && d->last - d->first >= LIVED_NS;
+}
+
+static int read_program(const struct deploy_look *x, const struct query_deploy *d, bool end, struct program *ret,
+                        struct err *e)
+{
+    struct arena *a = &x->all->arena;
+    struct query_params p = {.tenant = x->like->tenant,
+                             .now = x->like->now,
+                             .memory_limit = x->like->memory_limit,
+                             .cancel = x->like->cancel};
+    int64_t to = d->last + NS_PER_S, from = end ? MAX(d->first, to - PROGRAM_RANGE_NS) : d->since;
+    char *selector = verdict_selector(a, x->type, d->service, d->version);
+
+    if (!selector)
+        return -ENOMEM;
+    p.query = str_from(selector);
+    p.from = query_at(from);
+    p.to = query_at(MIN(to, from + PROGRAM_RANGE_NS));
+    return program_read(x->store, &p, d->version, a, ret, e);
+}
+
+/* The version that ran last before this run; the next one before `after`, if that is not NULL. */
+static const struct query_deploy *version_before(const struct query_deploys *all, const struct query_deploy *d,
+                                                 const struct query_deploy *after)
+{
+    const struct query_deploy *best = NULL;
+
+    for (uint32_t i = 0; i < all->n; i++) {
+        const struct query_deploy *o = &all->v[i];
+
+        if (o != d && o != after && o->version.n && o->first < d->since && str_eq(o->service, d->service) &&
+            (!after || o->last < after->last) && (!best || o->last > best->last))
+            best = o;
+    }
+    return best;
+}
+
+/* Sets d->previous, and takes back d->deployed where nothing was deployed. */
+static int find_previous(const struct deploy_look *x, struct query_deploy *d, struct err *e)
+{
+    bool chosen = !program_is_build_id(d->version);
+    const struct query_deploy *old = version_before(x->all, d, NULL);
+    struct program now = {0}, before = {0};
+    int r = 0;
+
+    d->deployed = d->version.n && old && (chosen || keeps_running(x->all, d));
+    if (!d->deployed || (chosen && !program_is_build_id(old->version))) {
+        d->previous = d->deployed ? old->version : (struct str){0};
+        return 0;
+    }
+    r = read_program(x, d, false, &now, e);
+    d->deployed = false;
+    for (; r == 0 && old && !now.is_interpreters_id; old = version_before(x->all, d, old)) {
+        r = read_program(x, old, true, &before, e);
+        if (r == 0 && !before.is_interpreters_id && program_is_same(&now, &before)) {
+            d->previous = old->version;
+            d->deployed = true;
+            break;
+        }
+    }
+    return r;
+}
+
+static int find_all_previous(const struct deploy_look *x, struct err *e)
+{
+    int r = 0;
+
+    for (uint32_t i = 0; r == 0 && i < x->all->n; i++)
+        if (x->all->v[i].deployed)
+            r = find_previous(x, &x->all->v[i], e);
+    return r;
+}
+
+int query_deploys(struct store *s, const struct query *q, const struct query_params *like, struct query_deploys *ret,
+                  struct err *e)
 {
     struct profile_starts *x = mem_zalloc(sizeof *x);
     int r;
@@ -182,6 +284,7 @@ int query_deploys(struct store *s, const struct query *q, struct query_deploys *
         follow_runs(x);
         qsort(ret->v, ret->n, sizeof *ret->v, by_service);
         mark_latest(ret);
+        r = find_all_previous(&(struct deploy_look){s, like, q->selectors[q->is_diff].type, ret}, e);
     }
     mem_free(x->v);
     mem_free(x);
@@ -195,26 +298,6 @@ void query_deploys_done(struct query_deploys *d)
     mem_free(d->v);
     arena_done(&d->arena);
     *d = (struct query_deploys){0};
-}
-
-void query_deploys_json(struct buf *out, const struct query_deploys *d)
-{
-    buf_puts(out, "{\"deploys\":[");
-    for (uint32_t i = 0; i < d->n; i++) {
-        const struct query_deploy *x = &d->v[i];
-        bool first = true;
-
-        buf_puts(out, i ? ",{" : "{");
-        json_put_key_str(out, &first, "service", x->service);
-        json_put_key_str(out, &first, "version", x->version);
-        json_put_key_ns(out, &first, "first", x->first);
-        json_put_key_ns(out, &first, "last", x->last);
-        json_put_key_ns(out, &first, "since", x->since);
-        json_put_key_u64(out, &first, "profiles", x->profiles);
-        buf_printf(out, ",\"latest\":%s,\"deployed\":%s}", x->latest ? "true" : "false",
-                   x->deployed ? "true" : "false");
-    }
-    buf_puts(out, "]}");
 }
 
 /* --- the interval --- */

@@ -5,11 +5,14 @@
  * A version runs from its first profile on, until no profile of it has arrived for a while and another version of the
  * service has: then it is a new run, as after a rollback. The latest version of a service is the one whose present run
  * began last among those that still run at the end of the range.
+ *
+ * A deploy is a change of what runs as a service: another version of the same program (program_of.h). A version that is a build ID
+ * changes with every update of a package and with every tool that is compiled and run: it is a deploy only of a program that keeps
+ * running, one version after the other.
  */
 #ifndef QUERY_QUERY_DEPLOYS_H
 #define QUERY_QUERY_DEPLOYS_H
 
-#include "base/buf.h"
 #include "query/query.h"
 
 struct query_deploy {
@@ -18,7 +21,8 @@ struct query_deploy {
     int64_t since;       /* start of the first profile of the last run */
     uint64_t profiles;
     bool latest;
-    bool deployed; /* the last run began in the range, after another version had run */
+    bool deployed;       /* the last run is a deploy that happened in the range */
+    struct str previous; /* what it replaced; empty unless deployed */
 };
 
 struct query_deploys {
@@ -27,8 +31,9 @@ struct query_deploys {
     uint32_t n;
 };
 
-int query_deploys(struct store *s, const struct query *q, struct query_deploys *ret, struct err *e);
-void query_deploys_json(struct buf *out, const struct query_deploys *d);
+/* like: as q was compiled from; tenant, limits and now are used. */
+int query_deploys(struct store *s, const struct query *q, const struct query_params *like, struct query_deploys *ret,
+                  struct err *e);
 void query_deploys_done(struct query_deploys *d);
 
 #endif

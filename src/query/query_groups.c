@@ -66,7 +66,8 @@ static int find_groups(struct flame_groups *ret, struct err *e)
     struct store_points points;
     int r;
 
-    whole.zoom = whole.max_nodes = whole.focus = whole.ignore = whole.hide = (struct str){0};
+    whole.zoom = whole.focus = whole.ignore = whole.hide = (struct str){0};
+    whole.max_nodes = 0;
     r = query_compile(&whole, &q, e);
     if (r < 0)
         return r;

@@ -231,6 +231,7 @@ void query_names_done(struct query_names *n)
 
 struct service_walk {
     struct arena *arena;
+    struct match match;
     struct string_set names;
     struct string_set *types, *versions; /* per name */
     size_t cap_types, cap_versions;
@@ -251,8 +252,11 @@ static int add_service(void *ctx, const struct type *t, const struct labels *l)
     struct service_walk *w = ctx;
     struct str name = labels_get(l, STR(SEMCONV_SERVICE_NAME)), version = labels_get(l, STR(SEMCONV_SERVICE_VERSION));
     uint32_t i;
-    int r = set_add(&w->names, name);
+    int r;
 
+    if (!match_series(&w->match, t->name, l))
+        return 0;
+    r = set_add(&w->names, name);
     if (r == 0)
         r = room(&w->types, &w->cap_types, w->names.n);
     if (r == 0)
@@ -281,7 +285,7 @@ static int take_services(struct service_walk *w, struct query_services *ret)
         set_sort(&w->types[i]);
         set_sort(&w->versions[i]);
         ret->v[i] =
-            (struct query_service){w->names.v[i], w->types[i].v, w->versions[i].v, w->types[i].n, w->versions[i].n};
+            (struct query_service){w->names.v[i], w->types[i].v, w->types[i].n, w->versions[i].v, w->versions[i].n};
     }
     ret->n = w->names.n;
     if (ret->n)
@@ -292,12 +296,15 @@ static int take_services(struct service_walk *w, struct query_services *ret)
 int query_services(struct store *s, const struct query *q, struct query_services *ret, struct err *e)
 {
     const struct store_column *c = &q->q.columns[0];
+    struct selector of_any_type = {.v = c->selector->v, .n = c->selector->n};
     struct service_walk w = {.arena = &ret->arena, .names.arena = &ret->arena};
     int r;
 
     *ret = (struct query_services){0};
     arena_init(&ret->arena, 0);
-    r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_service, &w);
+    r = match_init(&w.match, &of_any_type, s->labels, false, e);
+    if (r == 0)
+        r = s->ops->each_series(s, &(struct store_range){q->q.tenant, c->from, c->to, q->q.notes}, add_service, &w);
     if (r == 0)
         r = take_services(&w, ret);
     for (uint32_t i = 0; i < w.names.n && i < w.cap_types && i < w.cap_versions; i++) {
@@ -397,4 +404,50 @@ void query_profiles_done(struct query_profiles *l)
 {
     arena_done(&l->arena);
     *l = (struct query_profiles){0};
+}
+
+/* --- types --- */
+
+static int add_type(void *ctx, const struct type *t, const struct labels *l)
+{
+    struct query_types *x = ctx;
+    struct type own = *t;
+
+    (void) l;
+    for (uint32_t i = 0; i < x->n; i++)
+        if (str_eq(x->v[i].name, t->name))
+            return 0;
+    own.name = arena_str(&x->arena, t->name);
+    own.unit = arena_str(&x->arena, t->unit);
+    own.title = arena_str(&x->arena, t->title);
+    return array_push(x->v, x->n, x->cap, QUERY_NAMES_MAX, own);
+}
+
+static int compare_type(const void *a, const void *b)
+{
+    return str_cmp(((const struct type *) a)->name, ((const struct type *) b)->name);
+}
+
+int query_types(struct store *s, const char *tenant, struct query_types *ret, struct err *e)
+{
+    struct store_range all = {tenant, 0, INT64_MAX, NULL};
+    int r;
+
+    *ret = (struct query_types){0};
+    arena_init(&ret->arena, 0);
+    r = s->ops->each_series(s, &all, add_type, ret);
+    if (r < 0) {
+        query_types_done(ret);
+        return err_set(e, r, "cannot list types: %m");
+    }
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, compare_type);
+    return 0;
+}
+
+void query_types_done(struct query_types *l)
+{
+    mem_free(l->v);
+    arena_done(&l->arena);
+    *l = (struct query_types){0};
 }

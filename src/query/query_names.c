@@ -23,11 +23,29 @@ struct asker {
     struct store *store;
     struct names *names; /* NULL: nothing is looked up */
     const char *tenant;
+    struct store_notes *notes; /* its flag naming is set where names are to come */
 };
 
 static struct asker asker(const struct named_store *n, const struct store_query *q)
 {
-    return (struct asker){n->store, n->store->ops->name_later ? n->names : NULL, q->tenant};
+    return (struct asker){n->store, n->store->ops->name_later ? n->names : NULL, q->tenant,
+                          n->notes ? n->notes : q->notes};
+}
+
+static void note_later(const struct asker *a)
+{
+    if (a->notes)
+        a->notes->naming = true;
+}
+
+/* Whether to look this binary up now. */
+static bool may_look(const struct asker *a, struct str build_id, bool lines)
+{
+    enum names_hope h = a->names->ops->hope(a->names, a->tenant, build_id, lines);
+
+    if (h == NAMES_LATER)
+        note_later(a);
+    return h == NAMES_NOW;
 }
 
 /* --- addresses without a name or a line --- */
@@ -57,8 +75,8 @@ static int compare(const void *a, const void *b)
     return c ? c : (x->address > y->address) - (x->address < y->address);
 }
 
-/* Looks up the addresses of one build ID: [0, n) of v, sorted. True if at least one got a name. */
-static bool name_binary(const struct asker *a, const struct nameless *v, size_t n)
+/* Looks up the addresses of one build ID: [0, n) of v, sorted. 1 if at least one got a name; -EAGAIN as names_ops.look_up. */
+static int name_binary(const struct asker *a, const struct nameless *v, size_t n)
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *found = NULL;
     _cleanup_(mem_freep) uint64_t *addresses = mem_zalloc_array(n, sizeof *addresses), *asked = NULL;
@@ -66,29 +84,32 @@ static bool name_binary(const struct asker *a, const struct nameless *v, size_t 
     int r;
 
     if (!addresses)
-        return false;
+        return 0;
     for (size_t i = 0; i < n; i++)
         if (!count || addresses[count - 1] != v[i].address)
             addresses[count++] = v[i].address;
     r = a->names->ops->look_up(a->names, &(struct names_request){a->tenant, v[0].build_id, addresses, count}, &found,
                                &asked, NULL);
     if (r < 0 || !found->first[found->n_addresses])
-        return false;
+        return r == -EAGAIN ? r : 0;
     return a->store->ops->name_later(a->store, a->tenant, v[0].build_id, asked, found, NULL) == 0;
 }
 
 static bool name_all(const struct asker *a, struct nameless_list *l)
 {
     bool named = false;
+    int r = 0;
 
     if (l->n)
         qsort(l->v, l->n, sizeof *l->v, compare);
-    for (size_t i = 0, end; i < l->n; i = end) {
+    for (size_t i = 0, end; r >= 0 && i < l->n; i = end) {
         for (end = i + 1; end < l->n && str_eq(l->v[end].build_id, l->v[i].build_id);)
             end++;
-        if (a->names->ops->may_name(a->names, a->tenant, l->v[i].build_id))
-            named |= name_binary(a, l->v + i, end - i);
+        r = may_look(a, l->v[i].build_id, false) ? name_binary(a, l->v + i, end - i) : 0;
+        named |= r > 0;
     }
+    if (r < 0)
+        note_later(a);
     return named;
 }
 
@@ -126,42 +147,49 @@ static void clear_notes(struct store_notes *n)
     n->damage[0] = 0;
 }
 
-/* Names the selection if the answer lacks something that may be known. Returns 1 if the question must be asked again:
- * then the store's notes are cleared. */
-static int name_if(const struct asker *a, bool lacking, const struct store_query *q, struct store_notes *notes,
-                   struct err *e)
+/* A question that is asked once more if something of its answer got a name. */
+struct name_lookup {
+    struct asker by;
+    const struct store_query *q;
+    struct store_notes *notes; /* of the store */
+    bool looked;
+};
+
+static struct name_lookup lookup_of(const struct named_store *n, const struct store_query *q)
+{
+    return (struct name_lookup){asker(n, q), q, n->notes, false};
+}
+
+/* Looks up what the answer lacks. Returns 1 if the question must be asked again: then the store's notes are cleared. A
+ * selection that is too large by address keeps its answer without names. */
+static int look_up(struct name_lookup *x, bool lacking, struct err *e)
 {
     bool named = false;
-    int r = lacking ? name_selection(a, q, &named, e) : 0;
+    int r = lacking ? name_selection(&x->by, x->q, &named, e) : 0;
 
+    x->looked = true;
     if (r < 0)
-        return r;
+        return r == -E2BIG ? 0 : r;
     if (named)
-        clear_notes(notes);
+        clear_notes(x->notes);
     return named;
 }
 
 /* --- trees --- */
 
-static bool may_add(const struct asker *a, struct str build_id, bool named)
-{
-    return named ? a->names->ops->may_line(a->names, a->tenant, build_id)
-                 : a->names->ops->may_name(a->names, a->tenant, build_id);
-}
-
 /* True if more may be known about a frame of the tree than it has. */
-static bool tree_lacks(const struct asker *a, const struct tree *t)
+static bool tree_lacks(const struct name_lookup *x, const struct tree *t)
 {
     struct str last = {0};
 
-    for (uint32_t i = 1; a->names && i < t->n_frames; i++) {
+    for (uint32_t i = 1; !x->looked && x->by.names && i < t->n_frames; i++) {
         const struct frame *f = &t->frames[i];
         struct str build_id = tree_frame_nameless(f) ? f->build_id : f->unlined;
 
         if (!build_id.n || str_eq(build_id, last))
             continue;
         last = build_id;
-        if (may_add(a, build_id, !tree_frame_nameless(f)))
+        if (may_look(&x->by, build_id, !tree_frame_nameless(f)))
             return true;
     }
     return false;
@@ -169,74 +197,77 @@ static bool tree_lacks(const struct asker *a, const struct tree *t)
 
 int named_select(const struct named_store *n, const struct store_query *q, struct tree **ret, struct err *e)
 {
-    struct asker a = asker(n, q);
-    _cleanup_(tree_freep) struct tree *t = NULL;
-    int r = n->store->ops->select(n->store, q, &t, n->notes, e);
+    struct name_lookup x = lookup_of(n, q);
+    int r;
 
-    if (r == 0)
-        r = name_if(&a, tree_lacks(&a, t), q, n->notes, e);
-    if (r == -E2BIG && t) /* too large by address: the answer stays without names */
-        r = 0;
-    if (r == 1) {
-        tree_free(TAKE(t));
-        r = n->store->ops->select(n->store, q, &t, n->notes, e);
-    }
-    if (r == 0)
-        *ret = TAKE(t);
+    do {
+        r = n->store->ops->select(n->store, q, ret, n->notes, e);
+        if (r < 0)
+            return r;
+        r = look_up(&x, tree_lacks(&x, *ret), e);
+        if (r != 0)
+            tree_free(TAKE(*ret));
+    } while (r > 0);
     return r;
 }
 
 int named_windows(const struct named_store *n, const struct store_query *q, uint32_t windows, struct store_windows *ret,
                   struct err *e)
 {
-    struct asker a = asker(n, q);
-    int r = store_windows(n->store, q, windows, ret, n->notes, e);
+    struct name_lookup x = lookup_of(n, q);
+    int r;
 
-    if (r < 0)
-        return r;
-    r = name_if(&a, tree_lacks(&a, ret->tree), q, n->notes, e);
-    if (r == 0 || r == -E2BIG)
-        return 0;
-    store_windows_done(ret);
-    return r < 0 ? r : store_windows(n->store, q, windows, ret, n->notes, e);
+    do {
+        r = store_windows(n->store, q, windows, ret, n->notes, e);
+        if (r < 0)
+            return r;
+        r = look_up(&x, tree_lacks(&x, ret->tree), e);
+        if (r != 0)
+            store_windows_done(ret);
+    } while (r > 0);
+    return r;
 }
 
 int named_cube(const struct named_store *n, const struct store_query *q, const struct store_cube_query *cq,
                struct store_cube *ret, struct err *e)
 {
-    struct asker a = asker(n, q);
-    int r = store_cube(n->store, q, cq, ret, n->notes, e);
+    struct name_lookup x = lookup_of(n, q);
+    int r;
 
-    if (r < 0)
-        return r;
-    r = name_if(&a, tree_lacks(&a, ret->tree), q, n->notes, e);
-    if (r == 0 || r == -E2BIG)
-        return 0;
-    store_cube_done(ret);
-    return r < 0 ? r : store_cube(n->store, q, cq, ret, n->notes, e);
+    do {
+        r = store_cube(n->store, q, cq, ret, n->notes, e);
+        if (r < 0)
+            return r;
+        r = look_up(&x, tree_lacks(&x, ret->tree), e);
+        if (r != 0)
+            store_cube_done(ret);
+    } while (r > 0);
+    return r;
 }
 
 int named_callers(const struct named_store *n, const struct store_query *q, struct str function,
                   struct store_callers *ret, struct err *e)
 {
-    struct asker a = asker(n, q);
-    int r = n->store->ops->callers(n->store, q, function, ret, n->notes, e);
+    struct name_lookup x = lookup_of(n, q);
+    int r;
 
-    if (r < 0)
-        return r;
-    r = name_if(&a, tree_lacks(&a, ret->callers) || tree_lacks(&a, ret->callees), q, n->notes, e);
-    if (r == 0)
-        return 0;
-    store_callers_done(ret);
-    return r < 0 ? r : n->store->ops->callers(n->store, q, function, ret, n->notes, e);
+    do {
+        r = n->store->ops->callers(n->store, q, function, ret, n->notes, e);
+        if (r < 0)
+            return r;
+        r = look_up(&x, tree_lacks(&x, ret->callers) || tree_lacks(&x, ret->callees), e);
+        if (r != 0)
+            store_callers_done(ret);
+    } while (r > 0);
+    return r;
 }
 
 /* --- tables --- */
 
-static bool table_lacks(const struct asker *a, const struct store_table *t)
+static bool table_lacks(const struct name_lookup *x, const struct store_table *t)
 {
-    for (uint32_t i = 0; a->names && i < t->n_gaps; i++)
-        if (may_add(a, t->gaps[i].build_id, t->gaps[i].named))
+    for (uint32_t i = 0; !x->looked && x->by.names && i < t->n_gaps; i++)
+        if (may_look(&x->by, t->gaps[i].build_id, t->gaps[i].named))
             return true;
     return false;
 }
@@ -244,16 +275,18 @@ static bool table_lacks(const struct asker *a, const struct store_table *t)
 int named_table(const struct named_store *n, const struct store_query *q, const struct store_table_query *tq,
                 struct store_table *ret, struct err *e)
 {
-    struct asker a = asker(n, q);
-    int r = n->store->ops->table(n->store, q, tq, ret, n->notes, e);
+    struct name_lookup x = lookup_of(n, q);
+    int r;
 
-    if (r < 0)
-        return r;
-    r = name_if(&a, table_lacks(&a, ret), q, n->notes, e);
-    if (r == 0)
-        return 0;
-    store_table_done(ret);
-    return r < 0 ? r : n->store->ops->table(n->store, q, tq, ret, n->notes, e);
+    do {
+        r = n->store->ops->table(n->store, q, tq, ret, n->notes, e);
+        if (r < 0)
+            return r;
+        r = look_up(&x, table_lacks(&x, ret), e);
+        if (r != 0)
+            store_table_done(ret);
+    } while (r > 0);
+    return r;
 }
 
 /* --- whole profiles --- */

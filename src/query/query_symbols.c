@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/map.h"
 #include "base/wrap.h"
-#include "query/query_json.h"
 #include "query/query_names.h"
 
 struct binaries {
@@ -85,41 +84,6 @@ static int by_unnamed(const void *a, const void *b)
     return str_cmp(x->mapping, y->mapping);
 }
 
-int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
-                   struct store_notes *notes, struct err *e)
-{
-    struct binaries x = {.out = ret};
-    struct store_table t;
-    int r;
-
-    *ret = (struct query_binaries){0};
-    arena_init(&ret->arena, q->q.memory_limit);
-    /* only frames by address keep their binary when they have a name */
-    r = named_table(&(struct named_store){s, q->names, notes}, &q->q, &(struct store_table_query){.rows = ROWS_FRAME},
-                    &t, e);
-    if (r < 0) {
-        arena_done(&ret->arena);
-        return r;
-    }
-    r = sum_up(&x, &t);
-    store_table_done(&t);
-    map_done(&x.map);
-    if (r < 0) {
-        arena_done(&ret->arena);
-        return r;
-    }
-    if (ret->n)
-        qsort(ret->v, ret->n, sizeof *ret->v, by_unnamed);
-    ret->n_all = ret->n;
-    ret->n = MIN(ret->n, limit);
-    return 0;
-}
-
-void query_binaries_done(struct query_binaries *b)
-{
-    arena_done(&b->arena);
-}
-
 /* --- advice --- */
 
 struct advice {
@@ -148,38 +112,50 @@ static struct advice advice_for(const struct query_binary *b)
         "wick symbols upload BINARY (or its debug file with this build id); this also symbolizes older profiles"};
 }
 
-static void put_text(struct buf *out, const char *key, struct str s)
-{
-    buf_printf(out, ",\"%s\":", key);
-    json_put_str(out, s);
-}
-
-static void put_binary(struct buf *out, const struct query_binary *b)
+static void advise(struct query_binary *b)
 {
     struct advice a = advice_for(b);
 
-    buf_puts(out, "{\"buildId\":");
-    json_put_str(out, b->build_id);
-    put_text(out, "mapping", b->mapping);
-    put_text(out, "status", str_from(a.status));
-    put_text(out, "reason", str_from(a.reason));
-    put_text(out, "fix", str_from(a.fix));
-    if (b->kind)
-        put_text(out, "kind", str_from(frame_kind_name(b->kind)));
-    buf_printf(out, ",\"frames\":%u,\"named\":%u,\"self\":%lld,\"selfNamed\":%lld}", b->frames, b->named,
-               (long long) b->self, (long long) b->self_named);
+    b->status = a.status;
+    b->reason = a.reason;
+    b->fix = a.fix;
 }
 
-void query_binaries_json(struct buf *out, const struct query_binaries *b, const struct store_notes *n)
+/* --- all of it --- */
+
+int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
+                   struct store_notes *notes, struct err *e)
 {
-    buf_printf(out, "{\"self\":%lld,\"selfNamed\":%lld,\"count\":%u,\"binaries\":[", (long long) b->self,
-               (long long) b->self_named, b->n_all);
-    for (uint32_t i = 0; i < b->n; i++) {
-        if (i)
-            buf_putc(out, ',');
-        put_binary(out, &b->v[i]);
+    struct binaries x = {.out = ret};
+    struct store_table t;
+    int r;
+
+    *ret = (struct query_binaries){0};
+    arena_init(&ret->arena, q->q.memory_limit);
+    /* only frames by address keep their binary when they have a name */
+    r = named_table(&(struct named_store){s, q->names, notes}, &q->q, &(struct store_table_query){.rows = ROWS_FRAME},
+                    &t, e);
+    if (r < 0) {
+        arena_done(&ret->arena);
+        return r;
     }
-    buf_putc(out, ']');
-    query_notes_json(out, n);
-    buf_puts(out, "}\n");
+    r = sum_up(&x, &t);
+    store_table_done(&t);
+    map_done(&x.map);
+    if (r < 0) {
+        arena_done(&ret->arena);
+        return r;
+    }
+    if (ret->n)
+        qsort(ret->v, ret->n, sizeof *ret->v, by_unnamed);
+    ret->n_all = ret->n;
+    ret->n = MIN(ret->n, limit);
+    for (uint32_t i = 0; i < ret->n; i++)
+        advise(&ret->v[i]);
+    return 0;
+}
+
+void query_binaries_done(struct query_binaries *b)
+{
+    arena_done(&b->arena);
 }

@@ -122,7 +122,8 @@ static int take_rows(struct query_table *t)
         const struct table_key *key = &t->sums.keys[t->n];
         struct query_row *to = &t->rows[t->n];
 
-        *to = (struct query_row){.name = key->name, .file = key->file, .line = key->line, .kind = from->kind};
+        *to = (struct query_row){.name = key->name, .file = key->file, .line = key->line,
+                                  .n_columns = t->n_columns, .kind = from->kind};
         memcpy(to->self, from->self, sizeof to->self);
         memcpy(to->total, from->total, sizeof to->total);
     }

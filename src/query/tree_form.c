@@ -67,20 +67,19 @@ static void put_node(struct buf *out, const struct tree *t, uint32_t i)
     buf_putc(out, ']');
 }
 
-void tree_to_json(struct buf *out, const struct tree *t)
+void tree_put_fields(struct buf *out, bool *first, const struct tree *t)
 {
-    buf_puts(out, "{\"type\":");
-    json_put_str(out, t->type);
-    buf_puts(out, ",\"unit\":");
-    json_put_str(out, t->unit);
+    json_put_key_str(out, first, "type", t->type);
+    json_put_key_str(out, first, "unit", t->unit);
     if (t->covered_ns[0] || t->covered_ns[1]) {
-        buf_puts(out, ",\"coverage\":");
+        json_put_key(out, first, "coverage");
         if (t->n_columns == 1)
             json_put_i64(out, t->covered_ns[0]);
         else
             buf_printf(out, "[%lld,%lld]", (long long) t->covered_ns[0], (long long) t->covered_ns[1]);
     }
-    buf_printf(out, ",\"columns\":%u,\"frames\":[", t->n_columns);
+    json_put_key_u64(out, first, "columns", t->n_columns);
+    buf_puts(out, ",\"frames\":[");
     for (uint32_t i = 0; i < t->n_frames; i++) {
         if (i)
             buf_putc(out, ',');
@@ -92,12 +91,20 @@ void tree_to_json(struct buf *out, const struct tree *t)
             buf_putc(out, ',');
         put_node(out, t, i);
     }
-    buf_puts(out, "]}");
+    buf_putc(out, ']');
 }
 
 /* --- binary --- */
 
-enum { BINARY_HEAD = 32, FLAG_FOLDED = 1, FLAG_COARSE = 2, FLAG_ALSO = 4, FLAG_COVERAGE = 8, KIND_INLINED = 0x80 };
+enum {
+    BINARY_HEAD = 32,
+    FLAG_FOLDED = 1,
+    FLAG_COARSE = 2,
+    FLAG_ALSO = 4,
+    FLAG_COVERAGE = 8,
+    FLAG_NAMING = 16,
+    KIND_INLINED = 0x80
+};
 
 /* The interned, NUL-terminated texts of the binary form. */
 struct texts {
@@ -269,6 +276,8 @@ int tree_to_binary(struct buf *out, const struct tree *t, const struct store_not
         head[5] |= FLAG_COARSE;
     if (notes && notes->also)
         head[5] |= FLAG_ALSO;
+    if (notes && notes->naming)
+        head[5] |= FLAG_NAMING;
     buf_put(out, x.bytes.p, x.bytes.n);
     if (put_coverage(out, t, notes, start))
         head[5] |= FLAG_COVERAGE;

@@ -12,7 +12,7 @@
  *       12     4  n_columns (1 or 2)
  *       16     4  bytes of the text section
  *       20     4  flags: 1 = something is folded, 2 = some edges are five-minute ones, 4 = CPU time of a second
- *                 source is not counted, 8 = coverage and rate follow the text section
+ *                 source is not counted, 8 = coverage and rate follow the text section, 16 = names of some functions are to come
  *       24     4  pieces that could not be read and are missing
  *       28     4  message about the first of them, offset into text; 0 = none
  *       32    4n  parent of each node (0xffffffff for the root), n = n_nodes
@@ -42,7 +42,8 @@ struct query_leaks;
 
 #define TREE_MEDIA_TYPE "application/vnd.wick.tree"
 
-void tree_to_json(struct buf *out, const struct tree *t);
+/* The members of the object, without its braces. */
+void tree_put_fields(struct buf *out, bool *first, const struct tree *t);
 /* As indented lines with shares, at most about max bytes. */
 int tree_to_text(struct buf *out, const struct tree *t, size_t max);
 /* Growing stacks, at most about max bytes. */

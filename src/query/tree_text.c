@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/unnamed.h"
 #include "base/wrap.h"
 #include "model/types.h"
 #include "query/tree_form.h"
@@ -44,7 +45,13 @@ static void put_node(struct tree_text *x, uint32_t node, uint32_t depth)
 {
     const struct tree *t = x->t;
     const struct frame *f = &t->frames[t->frame[node]];
-    struct str name = t->frame[node] == TREE_FOLDED ? STR("(other)") : f->function.n ? f->function : f->mapping;
+    _cleanup_(buf_done) struct buf unnamed = BUF_INIT;
+    struct str name = t->frame[node] == TREE_FOLDED ? STR("(other)") : f->function;
+
+    if (!name.n) {
+        unnamed_put(&unnamed, f->mapping, f->address);
+        name = buf_str(&unnamed);
+    }
 
     buf_printf(x->out, "%6.2f%% %6.2f%%  ", share(x, t->total[x->column], node), share(x, t->self[x->column], node));
     if (t->n_columns > 1)

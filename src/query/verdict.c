@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* query_verdict() of verdict.h: finds the runs of versions, chooses what is compared, and writes the sentence that describes the result. */
+/* query_verdict() of verdict.h: finds the runs of versions and chooses what is compared; verdict_judge.c decides. */
 #include "query/verdict.h"
 
 #include <errno.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "query/program_of.h"
+#include "query/verdict_judge.h"
 #include "query/verdict_requests.h"
 
-enum { RUNS_MAX = 4096, CAUSE_TEXT = 160 };
-#define COST_MIN 0.01 /* smaller changes of the cost of the same work do not decide */
-#define LIKELY_POINTS 5
-#define TOTAL_MIN 0.02 /* nor are smaller changes of the total mentioned */
+enum { RUNS_MAX = 4096, PREVIOUS_TRIED = 8 };
 static const int64_t STEP_COARSE = 300 * NS_PER_S, SIDE_MAX = 3600 * NS_PER_S, SIDE_MIN = 600 * NS_PER_S,
-                     RANGE_DEFAULT = 24 * 3600 * NS_PER_S, WARM_UP = 60 * NS_PER_S, OVERLAP_MIN = 180 * NS_PER_S;
+                     RANGE_DEFAULT = 24 * 3600 * NS_PER_S, WARM_UP = 60 * NS_PER_S, OVERLAP_MIN = 180 * NS_PER_S,
+                     PROGRAM_RANGE = 600 * NS_PER_S;
 
 struct verdict_run {
     struct str version;
     int64_t first, last; /* last: end of the last step with data */
+    bool other;          /* of another program than the new version */
 };
 
 struct judging {
@@ -32,13 +30,6 @@ struct judging {
     struct verdict_run *runs;
     size_t n_runs, cap_runs;
 };
-
-const char *verdict_name(enum verdict v)
-{
-    static const char *const names[] = {"not enough data", "same", "worse", "better"};
-
-    return names[v];
-}
 
 char *verdict_selector(struct arena *a, struct str type, struct str service, struct str version)
 {
@@ -65,13 +56,6 @@ static struct query_params params_of(const struct judging *x)
                                  .cancel = ask->cancel};
 }
 
-static struct str time_text(struct arena *a, int64_t t)
-{
-    char *s = arena_printf(a, "%lld", (long long) t);
-
-    return s ? str_from(s) : (struct str){0};
-}
-
 /* --- runs --- */
 
 /* A range of time in steps. */
@@ -93,8 +77,8 @@ static int read_versions(struct judging *x, struct str version, const struct ver
     if (!selector)
         return -ENOMEM;
     p.query = str_from(selector);
-    p.from = time_text(a, steps->from);
-    p.to = time_text(a, steps->to);
+    p.from = query_at(steps->from);
+    p.to = query_at(steps->to);
     r = query_compile(&p, &q, e);
     return r < 0 ? r : query_series(x->store, q, &sp, ret, x->notes, e);
 }
@@ -209,7 +193,7 @@ static int refine_tied(struct judging *x, const struct verdict_run *run, struct 
     return r;
 }
 
-/* The run of another version that began before and was active last. */
+/* The run of another version that began before and was active last, of those that are not known to be another program's. */
 static struct verdict_run *previous_run(struct judging *x, const struct verdict_run *new)
 {
     struct verdict_run *best = NULL;
@@ -217,10 +201,61 @@ static struct verdict_run *previous_run(struct judging *x, const struct verdict_
     for (size_t i = 0; i < x->n_runs; i++) {
         struct verdict_run *r = &x->runs[i];
 
-        if (!str_eq(r->version, new->version) && r->first < new->first && (!best || r->last > best->last))
+        if (!r->other && !str_eq(r->version, new->version) && r->first < new->first && (!best || r->last > best->last))
             best = r;
     }
     return best;
+}
+
+/* The program of a run, by its first or last minutes. */
+static int read_program(struct judging *x, const struct verdict_run *run, bool end, struct program *ret, struct err *e)
+{
+    struct arena *a = &x->out->arena;
+    struct query_params p = params_of(x);
+    int64_t length = MIN(run->last - run->first, PROGRAM_RANGE), from = end ? run->last - length : run->first;
+    char *selector = verdict_selector(a, x->ask->type, x->ask->service, run->version);
+
+    if (!selector)
+        return -ENOMEM;
+    p.query = str_from(selector);
+    p.from = query_at(from);
+    p.to = query_at(from + MAX(length, NS_PER_S));
+    return program_read(x->store, &p, run->version, a, ret, e);
+}
+
+/* The run to compare with: the one before, of the same program. A version that was chosen by a person is one of the service,
+ * whatever runs. */
+static int find_previous(struct judging *x, const struct verdict_run *new, struct verdict_run **ret, struct err *e)
+{
+    bool chosen = !program_is_build_id(new->version), known = false;
+    struct program now = {0}, before;
+    struct verdict_run *old;
+    int r = 0;
+
+    *ret = NULL;
+    for (int i = 0; i < PREVIOUS_TRIED && (old = previous_run(x, new)); i++) {
+        if (chosen && !program_is_build_id(old->version)) {
+            *ret = old;
+            return 0;
+        }
+        r = known ? 0 : read_program(x, new, false, &now, e);
+        known = true;
+        if (r == 0)
+            r = read_program(x, old, true, &before, e);
+        if (r < 0)
+            return r;
+        if (now.is_interpreters_id) {
+            x->out->reason = "the version is the build ID of an interpreter, not of the program that it runs";
+            return 0;
+        }
+        if (!before.is_interpreters_id && program_is_same(&now, &before)) {
+            *ret = old;
+            return 0;
+        }
+        old->other = true;
+        x->out->reason = "the versions before it are those of other programs";
+    }
+    return 0;
 }
 
 /* --- what is compared --- */
@@ -260,181 +295,21 @@ static int compare(struct judging *x, struct err *e)
         return -ENOMEM;
     p.query = str_from(new);
     p.base_query = str_from(old);
-    p.from = time_text(a, v->from);
-    p.to = time_text(a, v->to);
-    p.base_from = time_text(a, v->base_from);
-    p.base_to = time_text(a, v->base_to);
+    p.from = query_at(v->from);
+    p.to = query_at(v->to);
+    p.base_from = query_at(v->base_from);
+    p.base_to = query_at(v->base_to);
     r = query_compile(&p, &q, e);
     return r < 0 ? r : query_drift(x->store, q, &ask, &v->drift, x->notes, e);
 }
 
-/* --- the verdict --- */
+/* --- all of it --- */
 
-/* Whether a function only got another name: it is on one side only, and another one, as large, on the other side. */
-static bool is_renamed(const struct drift_answer *d, const struct drift_row *r)
-{
-    const double none = 0.0005;
-
-    for (uint32_t i = 0; i < d->n && fmin(r->before, r->now) < none; i++) {
-        const struct drift_row *o = &d->rows[i];
-
-        if (r->before < none ? o->now < none && o->before >= 0.9 * r->now
-                             : o->before < none && o->now >= 0.9 * r->before)
-            return true;
-    }
-    return false;
-}
-
-/* Which functions may be named as the cause. */
-enum cause_of { CAUSE_SURE, CAUSE_RENAMED, CAUSE_LIKELY };
-
-static bool is_cause(const struct drift_answer *d, const struct drift_row *r, double sign, enum cause_of of)
-{
-    return r->points * sign > 0 && (of == CAUSE_LIKELY || r->significant) && (of == CAUSE_RENAMED || !is_renamed(d, r));
-}
-
-/* The function to name: of those that changed about as much as the largest, the one with the smallest share, since its
- * callers contain its change. */
-static const struct drift_row *find_cause(const struct drift_answer *d, double sign, enum cause_of of)
-{
-    const struct drift_row *best = NULL;
-    double most = 0;
-
-    for (uint32_t i = 0; i < d->n; i++)
-        if (is_cause(d, &d->rows[i], sign, of))
-            most = fmax(most, d->rows[i].points * sign);
-    for (uint32_t i = 0; i < d->n; i++)
-        if (is_cause(d, &d->rows[i], sign, of) && d->rows[i].points * sign >= 0.9 * most &&
-            (!best || fmin(d->rows[i].now, d->rows[i].before) < fmin(best->now, best->before)))
-            best = &d->rows[i];
-    return best;
-}
-
-static const struct drift_row *cause(const struct drift_answer *d, double sign)
-{
-    const struct drift_row *r = find_cause(d, sign, CAUSE_SURE);
-
-    return r ? r : find_cause(d, sign, CAUSE_RENAMED);
-}
-
-static double largest(const struct drift_answer *d, double sign)
-{
-    const struct drift_row *r = find_cause(d, sign, CAUSE_SURE);
-
-    return r ? fabs(r->points) : 0;
-}
-
-double verdict_total_change(const struct verdict_answer *v)
-{
-    const struct drift_answer *d = &v->drift;
-
-    return d->cores[0] > 0 && d->cores[1] > 0 ? d->cores[1] / d->cores[0] - 1 : 0;
-}
-
-/*
- * Per CPU-second, shares alone do not decide: what one function gains others lose. The cost of the same work decides, where it
- * could be estimated; else the larger of the largest gain and loss, if one is clearly larger; else the total.
- */
-static enum verdict judge_shares(const struct verdict_answer *v)
-{
-    const struct drift_answer *d = &v->drift;
-    double up = largest(d, 1), down = largest(d, -1), total = verdict_total_change(v);
-
-    if (fabs(v->cost_change) >= COST_MIN)
-        return v->cost_change > 0 ? VERDICT_WORSE : VERDICT_BETTER;
-    if (fabs(up - down) > 0.25 * fmax(up, down))
-        return up > down ? VERDICT_WORSE : VERDICT_BETTER;
-    if (d->cost_known) /* a function was renamed, or its work moved to another one */
-        return VERDICT_SAME;
-    return v->overlap || total >= -COST_MIN ? VERDICT_WORSE : VERDICT_BETTER;
-}
-
-static enum verdict judge(const struct judging *x)
-{
-    const struct verdict_answer *v = x->out;
-    const struct drift_answer *d = &v->drift;
-    double min = x->ask->min_points > 0 ? x->ask->min_points : DRIFT_MIN_POINTS, seen = 2.5 * min;
-
-    if (v->per_request && v->cost_p < DRIFT_ALPHA && fabs(v->cost_change) >= min / 100)
-        return v->cost_change > 0 ? VERDICT_WORSE : VERDICT_BETTER;
-    if (v->per_request && v->cost_p >= DRIFT_ALPHA && fabs(v->cost_change) >= seen / 100)
-        return VERDICT_UNKNOWN; /* it may be noise, or not */
-    if (!d->significant)
-        return d->minimum_detectable_points <= seen ? VERDICT_SAME : VERDICT_UNKNOWN;
-    return v->per_request ? VERDICT_SAME : judge_shares(v);
-}
-
-static void put_row(char *to, size_t n, const struct drift_row *r, const char *unit)
-{
-    double sure = 100 * (1 - r->p);
-
-    snprintf(to, n, "%.*s %+.1f points, %+.2f %s, confidence %s%.*f %%", STR_FMT(str_slice(r->function, 0, 80)),
-             r->points, r->cores, unit, sure > 99.9 ? "> " : "", sure > 99 ? 1 : 0, fmin(sure, 99.9));
-}
-
-/* The cost of a request is known sooner than the function that changed it. */
-static void put_likely(char *to, size_t n, const struct drift_row *r)
-{
-    if (r && fabs(r->points) >= LIKELY_POINTS)
-        snprintf(to, n, "probably %.*s %+.1f points, too little data yet to be sure",
-                 STR_FMT(str_slice(r->function, 0, 80)), r->points);
-    else
-        snprintf(to, n, "too little data yet to name the function");
-}
-
-/* What the change of a request or of the same work is, and by what the verdict is normalised; and why the total says
- * otherwise, if it does. */
-static void put_cost(const struct verdict_answer *v, char *to, size_t size)
-{
-    double total = verdict_total_change(v);
-    const char *why = v->overlap       ? "the versions had different numbers of instances or requests"
-                      : v->per_request ? "the number of requests changed"
-                                       : "the load changed, or more than these functions did";
-    int n = 0;
-
-    if (v->verdict == VERDICT_UNKNOWN) {
-        if (v->per_request)
-            snprintf(to, size, "; a request costs %+.1f %%, confidence %.0f %%", 100 * v->cost_change,
-                     100 * (1 - v->cost_p));
-        return;
-    }
-    if (v->per_request || (v->drift.significant && v->drift.cost_known))
-        n = snprintf(to, size, "; %s costs %+.1f %%", v->per_request ? "a request" : "the same work",
-                     100 * v->cost_change);
-    n += snprintf(to + n, size - (size_t) n, " (normalised per %s)", v->per_request ? "request" : "CPU-second");
-    if ((v->verdict == VERDICT_BETTER && total > TOTAL_MIN) || (v->verdict == VERDICT_WORSE && total < -TOTAL_MIN))
-        snprintf(to + n, size - (size_t) n, "; the whole uses %+.1f %% CPU: %s", 100 * total, why);
-}
-
-static void put_sentence(struct verdict_answer *v)
-{
-    char text[CAUSE_TEXT + 80] = "", cost[200] = "";
-    const struct drift_answer *d = &v->drift;
-    const struct drift_row *row = cause(d, v->verdict == VERDICT_BETTER ? -1 : 1);
-    const char *unit = str_is(d->unit, "nanoseconds") ? "cores" : "per second";
-
-    row = row ? row : cause(d, v->verdict == VERDICT_BETTER ? 1 : -1);
-    if (row)
-        put_row(text, sizeof text, row, unit);
-    else if (v->verdict == VERDICT_SAME)
-        snprintf(text, sizeof text, "no function changed by %.1f points or more", d->minimum_detectable_points);
-    else if (v->verdict != VERDICT_UNKNOWN)
-        put_likely(text, sizeof text, find_cause(d, v->verdict == VERDICT_BETTER ? -1 : 1, CAUSE_LIKELY));
-    else if (!v->previous.n)
-        snprintf(text, sizeof text, "there is no earlier version to compare with");
-    else
-        snprintf(text, sizeof text, "only changes of %.1f points or more would be seen yet",
-                 d->minimum_detectable_points);
-    put_cost(v, cost, sizeof cost);
-    snprintf(v->sentence, sizeof v->sentence, "%.*s %.*s%s%.*s: %s%s: %s%s", STR_FMT(str_slice(v->service, 0, 60)),
-             STR_FMT(str_slice(v->previous, 0, 40)), v->previous.n ? " → " : "", STR_FMT(str_slice(v->version, 0, 40)),
-             verdict_name(v->verdict), v->rollback ? " (rollback)" : "", text, cost);
-}
-
-static int run_verdict(struct judging *x, struct err *e)
+/* Finds both runs, with fine times. *ret_n: how many there are, the new one first. */
+static int choose_runs(struct judging *x, struct verdict_run kept[2], int *ret_n, struct err *e)
 {
     struct verdict_answer *v = x->out;
-    struct verdict_run *new, *old, kept[2];
+    struct verdict_run *new, *old = NULL;
     int r = find_runs(x, e);
 
     if (r < 0)
@@ -447,28 +322,78 @@ static int run_verdict(struct judging *x, struct err *e)
     if (r < 0)
         return r;
     new = newest_run(x, x->ask->version);
-    old = previous_run(x, new);
     v->version = new->version;
+    r = find_previous(x, new, &old, e);
     kept[0] = *new;
     if (old)
         kept[1] = *old;
-    for (int i = 0; r == 0 && i < (old ? 2 : 1); i++)
+    *ret_n = old ? 2 : 1;
+    for (int i = 0; r == 0 && i < *ret_n; i++)
         r = refine(x, &kept[i], e);
+    for (size_t i = 0; old && i < x->n_runs; i++)
+        v->rollback |= str_eq(x->runs[i].version, new->version) && x->runs[i].first < old->first;
+    return r;
+}
+
+static int run_verdict(struct judging *x, struct err *e)
+{
+    struct verdict_answer *v = x->out;
+    struct verdict_run kept[2] = {0};
+    int n = 0, r = choose_runs(x, kept, &n, e);
+
+    if (r < 0)
+        return r;
     v->deployed_ns = kept[0].first;
     v->drift.minimum_detectable_points = 100;
-    if (r < 0 || !old)
-        return r;
-    v->previous = old->version;
-    for (size_t i = 0; i < x->n_runs; i++)
-        v->rollback |= str_eq(x->runs[i].version, new->version) && x->runs[i].first < old->first;
+    if (n == 1) {
+        v->reason = v->reason ? v->reason : "there is no earlier version to compare with";
+        return 0;
+    }
+    v->previous = kept[1].version;
     choose_times(x, &kept[0], &kept[1]);
     if (v->to <= v->from || v->base_to <= v->base_from)
         return 0;
     r = compare(x, e);
     if (r == -ENODATA)
         return 0;
+    v->cost_known = v->drift.cost_known;
     v->cost_change = v->drift.cost_change;
+    v->cost_low = v->drift.cost_low;
+    v->cost_high = v->drift.cost_high;
     return r < 0 ? r : verdict_requests(x->store, x->ask, v, e);
+}
+
+/* The file and the line of the cause: the line with most of it now, or before if it became better. */
+static int find_line(struct judging *x, struct err *e)
+{
+    struct verdict_answer *v = x->out;
+    struct arena *a = &v->arena;
+    struct query_params p = params_of(x);
+    bool old = v->cause->points < 0;
+    char *selector = verdict_selector(a, x->ask->type, v->service, old ? v->previous : v->version);
+    _cleanup_(query_freep) struct query *q = NULL;
+    struct query_table t;
+    int64_t most = 0;
+    int r;
+
+    if (!selector)
+        return -ENOMEM;
+    p.query = str_from(selector);
+    p.from = query_at(old ? v->base_from : v->from);
+    p.to = query_at(old ? v->base_to : v->to);
+    r = query_compile(&p, &q, e);
+    if (r == 0)
+        r = query_lines(x->store, q, &(struct query_place){.function = v->cause->function}, &t, x->notes, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < t.n; i++)
+        if (t.rows[i].line && t.rows[i].file.n && t.rows[i].total[0] > most) {
+            most = t.rows[i].total[0];
+            v->file = arena_str(a, t.rows[i].file);
+            v->line = t.rows[i].line;
+        }
+    query_table_done(&t);
+    return a->failed ? -ENOMEM : 0;
 }
 
 int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct store_notes *notes,
@@ -482,23 +407,27 @@ int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict
     if (!ask->service.n)
         return err_set(e, -EINVAL, "service is required");
     ret->service = arena_str(&ret->arena, ask->service);
-    if (ask->to.n)
-        r = clock_parse(ask->to, ask->now, &x.to, e);
-    x.from = x.to - RANGE_DEFAULT;
-    if (r == 0 && ask->from.n)
-        r = clock_parse(ask->from, ask->now, &x.from, e);
-    if (r == 0 && x.from >= x.to)
+    if (ask->to.given)
+        x.to = ask->to.ns;
+    x.from = ask->from.given ? ask->from.ns : x.to - RANGE_DEFAULT;
+    if (x.from >= x.to)
         r = err_set(e, -EINVAL, "the time range is empty: 'from' must be before 'to'");
     if (r == 0)
         r = run_verdict(&x, e);
-    mem_free(x.runs);
-    if (r < 0) {
-        verdict_answer_done(ret);
-        return r;
+    if (r == 0) {
+        verdict_judge(ret, ask->min_points);
+        r = ret->cause ? find_line(&x, e) : 0;
+        ret->total_change = verdict_total_change(ret);
+        ret->is_compared = ret->to;
+        ret->is_card = ret->headline[0];
+        ret->is_named = ret->is_card && ret->cause;
+        if (ret->is_named)
+            ret->named = *ret->cause;
     }
-    ret->verdict = judge(&x);
-    put_sentence(ret);
-    return 0;
+    mem_free(x.runs);
+    if (r < 0)
+        verdict_answer_done(ret);
+    return r;
 }
 
 void verdict_answer_done(struct verdict_answer *a)

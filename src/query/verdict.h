@@ -4,8 +4,8 @@
  *
  * Which versions
  *   A run is a time during which a version sends profiles without a long gap. The new version is the one whose run began
- *   last (or the one asked for), the previous one is the other version that was active last before that. If the new
- *   version has run before the previous one, the deploy is a rollback.
+ *   last (or the one asked for), the previous one is the other version of the same program (program_of.h) that was active
+ *   last before that. If the new version has run before the previous one, the deploy is a rollback.
  *
  * Which times
  *   If both versions run side by side for some minutes, these minutes of both are compared ("overlap"). Otherwise the
@@ -17,6 +17,9 @@
  *   Otherwise per CPU-second: the functions that drift_stats.h finds, and the estimated cost of the same work
  *   (drift_answer.cost_change), which decides where it is known: shares alone cannot, since what one function gains
  *   others lose. The sentence always says by what it is normalised, and why if the total says otherwise.
+ *   "Worse" and "better" need a change whose 99 % interval does not contain zero, "same" one that lies within 5 % (or, without
+ *   an estimate of the cost, functions that all lie within 5 points). Anything else, and less than a minute of profiles on one
+ *   side, is "not enough data". Headline, interval and verdict come from this one test.
  */
 #ifndef QUERY_VERDICT_H
 #define QUERY_VERDICT_H
@@ -30,7 +33,7 @@ struct verdict_ask {
     struct str service;
     struct str version;  /* empty: the version whose run began last */
     struct str type;     /* empty: cpu */
-    struct str from, to; /* where runs are looked for; empty: the last 24 hours */
+    struct query_time from, to; /* where runs are looked for; empty: the last 24 hours */
     double min_points;   /* as in drift_ask */
     bool self;
     uint32_t limit;
@@ -43,7 +46,7 @@ struct verdict_ask {
 
 enum verdict { VERDICT_UNKNOWN, VERDICT_SAME, VERDICT_WORSE, VERDICT_BETTER };
 /* "not enough data", "same", "worse", "better". */
-const char *verdict_name(enum verdict v);
+extern const char *const verdict_names[]; /* NULL at the end */
 
 struct verdict_answer {
     enum verdict verdict;
@@ -51,11 +54,25 @@ struct verdict_answer {
     int64_t deployed_ns;
     bool rollback, overlap;
     bool per_request;   /* else per CPU-second */
+    bool cost_known;    /* a request, or the same work, has a cost; else a function decides */
     double cost_change; /* +0.12: a request, or the same work, costs 12 % more */
+    double cost_low, cost_high; /* its 99 % interval */
     double cost_p;      /* per request: p of that change; 1 otherwise */
+    double total_change;           /* of everything per second, +0.1 = 10 % more: it depends on the load and on how many
+                                      instances have which version */
+    bool is_card, is_named, is_compared; /* headline and cause are set; from to base_to are */
+    const struct drift_row *cause; /* the function to name; NULL: none */
+    struct drift_row named;        /* a copy of it */
+    struct str file;    /* of the cause, and the line with most of it; empty: not known */
+    int64_t line;
     uint64_t requests[2];
     int64_t from, to, base_from, base_to; /* what was compared; 0 when nothing was */
     char sentence[600];                   /* the verdict in one line */
+    char headline[200];                   /* "costs 25 % more CPU per request"; empty unless worse or better */
+    char interval[80];                    /* "+18 % to +32 %": the change of the headline */
+    char note[160];                       /* why the total says otherwise; empty unless it does */
+    double cores_change;                  /* what the change costs, in cores; 0 unless worse or better */
+    const char *reason;                   /* why nothing could be compared; NULL: it was */
     struct drift_answer drift;
     struct arena arena;
 };

@@ -13,6 +13,7 @@
 #include "span/span_index.h"
 
 enum { COSTS_MAX = 256 };
+#define COST_MOST 1000.0 /* the largest factor of an interval */
 
 struct request_side {
     int64_t from, to, step;
@@ -30,16 +31,15 @@ static int read_values(struct store *s, const struct verdict_ask *ask, struct ar
     struct query_params p = {
         .tenant = ask->tenant, .now = ask->now, .memory_limit = ask->memory_limit, .cancel = ask->cancel};
     char *selector = verdict_selector(a, ask->type, ask->service, side->version);
-    char *from = arena_printf(a, "%lld", (long long) side->from), *to = arena_printf(a, "%lld", (long long) side->to);
     _cleanup_(query_freep) struct query *q = NULL;
     struct store_notes notes = {0};
     int r;
 
-    if (!selector || !from || !to)
+    if (!selector)
         return -ENOMEM;
     p.query = str_from(selector);
-    p.from = str_from(from);
-    p.to = str_from(to);
+    p.from = query_at(side->from);
+    p.to = query_at(side->to);
     r = query_compile(&p, &q, e);
     return r < 0 ? r : query_series(s, q, &(struct query_series_params){.step = side->step}, ret, &notes, e);
 }
@@ -96,6 +96,32 @@ static int read_side(struct store *s, const struct verdict_ask *ask, struct verd
     return r;
 }
 
+/* The squared standard error of the mean cost, relative to the mean. */
+static double relative_error2(const struct request_side *side)
+{
+    double mean = 0, sum = 0;
+
+    for (uint32_t i = 0; i < side->n; i++)
+        mean += side->costs[i] / side->n;
+    for (uint32_t i = 0; i < side->n; i++)
+        sum += (side->costs[i] / mean - 1) * (side->costs[i] / mean - 1);
+    return sum / (side->n - 1) / side->n;
+}
+
+/* Welch's test of the logarithms of both costs: p and interval are of one t, so that they agree. */
+static void compare_costs(struct verdict_answer *v, const struct request_side *sides, const double cost[2])
+{
+    double a = relative_error2(&sides[0]), b = relative_error2(&sides[1]), change = log(cost[1] / cost[0]);
+    double freedom = a + b > 0 ? (a + b) * (a + b) / (a * a / (sides[0].n - 1) + b * b / (sides[1].n - 1)) : 1;
+    double error = sqrt(a + b), far = error > 0 ? drift_t_quantile(DRIFT_ALPHA, freedom) * error : 0;
+
+    v->cost_change = cost[1] / cost[0] - 1;
+    v->cost_p = error > 0 ? drift_t_p(fabs(change) / error, freedom) : change != 0 ? 0 : 1;
+    v->cost_low = exp(change - far) - 1;
+    v->cost_high = exp(fmin(change + far, log(COST_MOST))) - 1;
+    v->cost_known = true;
+}
+
 int verdict_requests(struct store *s, const struct verdict_ask *ask, struct verdict_answer *v, struct err *e)
 {
     struct request_side sides[2] = {{.from = v->base_from, .to = v->base_to, .version = v->previous},
@@ -120,7 +146,6 @@ int verdict_requests(struct store *s, const struct verdict_ask *ask, struct verd
         v->requests[i] = sides[i].requests;
     }
     v->per_request = true;
-    v->cost_change = cost[1] / cost[0] - 1;
-    v->cost_p = drift_welch(sides[0].costs, sides[0].n, sides[1].costs, sides[1].n);
+    compare_costs(v, sides, cost);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "agent/dump/dump.h"
 #include "agent/lang/lang.h"
 #include "base/json.h"
+#include "base/unnamed.h"
 #include "model/symbolizer.h"
 #include "record/dump_names.h"
 
@@ -65,12 +66,12 @@ static void put_text(struct buf *b, const struct shown *f, uint32_t number)
     if (f->function.n)
         buf_put_str(b, f->function);
     else
-        buf_printf(b, "0x%" PRIx64, f->address);
+        unnamed_put_at(b, f->module, f->address);
     if (f->file.n)
         buf_printf(b, "  %.*s", STR_FMT(f->file));
     if (f->file.n && f->line)
         buf_printf(b, ":%" PRId64, f->line);
-    else if (!f->file.n && f->module.n)
+    else if (!f->file.n && f->module.n && f->function.n)
         buf_printf(b, "  (%.*s)", STR_FMT(base_name(f->module)));
     buf_puts(b, f->inlined ? " inlined\n" : "\n");
 }

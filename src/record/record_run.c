@@ -58,10 +58,11 @@ static void print_state(struct recording *c, bool last)
         fprintf(stderr, "\r\033[K");
     fprintf(stderr, "wick: %s%s", line, last ? "\n" : "");
     if (last) {
-        _cleanup_(buf_done) struct buf foreign = BUF_INIT;
+        _cleanup_(buf_done) struct buf more = BUF_INIT;
 
-        watch_foreign(&counts, "wick: ", &foreign);
-        fprintf(stderr, "%.*s", STR_FMT(buf_str(&foreign)));
+        watch_way(&counts, "wick: ", &more);
+        watch_foreign(&counts, "wick: ", &more);
+        fprintf(stderr, "%.*s", STR_FMT(buf_str(&more)));
     }
     fflush(stderr);
 }
@@ -126,6 +127,16 @@ static void tell_names(struct recording *c)
     struct agent_counts n;
 
     agent_counts(c->agent, &n);
+    if (!c->o.quiet && n.stacks_inferred)
+        fprintf(
+            stderr,
+            "wick: callers were inferred from instructions in %llu stacks (wick.stack=inferred): they pass through code without "
+            "unwind information\n",
+            (unsigned long long) n.stacks_inferred);
+    if (!c->o.quiet && n.cut_in)
+        fprintf(stderr,
+                "wick: stacks that begin at [truncated] end in code without unwind information, most of them in %s\n",
+                n.cut_in);
     if (!c->o.quiet && n.frames)
         fprintf(stderr, "wick: %llu process%s, %.0f %% of frames named, %.1f %% of stacks whole\n",
                 (unsigned long long) n.processes_sampled, n.processes_sampled == 1 ? "" : "es",
@@ -193,7 +204,7 @@ static void tell_wrote(void *ctx, const char *path)
 {
     const struct recording *c = ctx;
 
-    if (c->o.quiet)
+    if (c->o.quiet && !c->o.tell_written)
         return;
     if (path == c->o.html || str_ends(str_from(path), STR(".html")) || str_ends(str_from(path), STR(".svg")))
         fprintf(stderr, "wick: wrote %s\n", path);
@@ -241,6 +252,21 @@ static int write_stats(struct recording *c, struct err *e)
     return buf_error(&b) ? buf_error(&b) : fd_write_file(c->o.stats, b.p, b.n, e);
 }
 
+static const char *why_no_samples(struct recording *c)
+{
+    struct agent_counts n;
+
+    agent_counts(c->agent, &n);
+    if (n.lost)
+        return ": all were lost";
+    if (c->events.n)
+        return ": the sampled processes caused no such event";
+    if (is_much_missing(c)) /* which was said */
+        return "";
+    return strcmp(first_type(c), "cpu") == 0 ? ": the sampled processes used no CPU time"
+                                            : ": the sampled processes did not wait";
+}
+
 static int finish(struct recording *c, const char *title, struct err *e)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -257,24 +283,23 @@ static int finish(struct recording *c, const char *title, struct err *e)
         return r;
     tell_missing(c);
     if (!b)
-        return err_set(e, -ENODATA,
-                       c->events.n          ? "no samples: the sampled processes caused no such event"
-                       : is_much_missing(c) ? "no samples"
-                                            : "no samples: the sampled processes used no CPU time");
+        return err_set(e, -ENODATA, "no samples%s", why_no_samples(c));
     tell_names(c);
     print_hints(c);
     return hand_out(c, b, title, e);
 }
 
+/* Before the time that it takes; why is in the summary. */
 static void tell_how(struct recording *c)
 {
     struct agent_counts n;
 
     agent_counts(c->agent, &n);
     if (n.by_perf && !c->o.quiet && !c->o.watch.via)
-        fprintf(stderr,
-                "wick: not permitted to use BPF (CAP_BPF, CAP_PERFMON); using perf_event_open: own processes only, "
-                "without the time that they spend in the kernel\n");
+        fprintf(
+            stderr,
+            "wick: BPF cannot be used; using perf_event_open: own processes only, without the time that they spend in "
+            "the kernel\n");
 }
 
 /* What is sampled: the processes that were named, their descendants, and with a command this one. */
@@ -385,9 +410,8 @@ int record_check(struct record_options *o, int n, struct err *e)
         return -EINVAL;
     if (o->stats && path_check_output("--stats", o->stats, e) < 0)
         return -EINVAL;
-    if (o->watch.rate < 1 || o->watch.rate > WATCH_RATE_MAX)
-        return err_set(e, -EINVAL, "--rate %lld is out of range: 1 to %d samples per second", (long long) o->watch.rate,
-                       WATCH_RATE_MAX);
+    if (watch_check(&o->watch, e) < 0)
+        return -EINVAL;
     if (o->no_children && !o->watch.pids.n)
         return err_set(e, -EINVAL, "--no-children requires -p PID");
     if (!o->duration && !n)

@@ -16,7 +16,8 @@ struct record_options {
     struct watch_options watch;
     const char *output, *html, *stats, *debuginfod; /* NULL: none */
     int64_t duration;                               /* ns; 0: until the command ends */
-    bool all, no_children, top, shell, quiet;
+    bool all, no_children, top, shell;
+    bool quiet, tell_written; /* tell_written: quiet, but names the files that were written */
 };
 
 /* Checks the options (an error names the wrong one) and fills in defaults. n_words: of the command to run, 0 if

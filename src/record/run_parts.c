@@ -308,8 +308,8 @@ int run_parts_merge(struct run_parts *p, const char *types, const char *output, 
         if (n < 0)
             return n;
         if (n) {
-            fprintf(stderr, "wick: wrote %s%s; open it with: wick pprof %s\n", path, n > 1 ? " (all processes)" : "",
-                    path);
+            fprintf(stderr, "wick: wrote %s%s; open it with: wick pprof %s%s\n", path, n > 1 ? " (all processes)" : "",
+                    path, type == 3 ? " (what was in use at the peak: -sample_index=peak_space)" : "");
             wrote++;
         }
     }

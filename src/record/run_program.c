@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "base/seccomp.h"
+#include "base/url.h"
 #include "conf/paths.h"
+#include "convert/convert_output.h"
 #include "elf/elf.h"
 #include "record/run_parts.h"
 #include "record/run_python.h"
@@ -40,11 +43,14 @@ static int check_types(const char *types, struct err *e)
 static int find_program(const char *name, char *ret, size_t size, struct err *e)
 {
     struct str path = str_from(getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin");
+    struct stat st;
+    int r;
 
     if (strchr(name, '/')) {
         if (snprintf(ret, size, "%s", name) >= (int) size)
             return err_set(e, -ENAMETOOLONG, "the program's path is longer than %zu bytes: %.100s…", size - 1, name);
-        return access(name, F_OK) < 0 ? err_set(e, -errno, "cannot run '%s': %m", name) : 0;
+        r = stat(name, &st) < 0 ? -errno : S_ISDIR(st.st_mode) ? -EISDIR : access(name, X_OK) < 0 ? -errno : 0;
+        return r < 0 ? err_set(e, r, "cannot run '%s': %m", name) : 0;
     }
     while (path.n) {
         struct str dir = str_cut(&path, ':');
@@ -123,8 +129,17 @@ static int check_elf(const char *path, struct err *e)
 static int check_program(const char *path, struct err *e)
 {
     char next[4096];
+    bool script = script_interpreter(path, next, sizeof next);
+    int r = check_elf(script ? next : path, e);
 
-    return check_elf(script_interpreter(path, next, sizeof next) ? next : path, e);
+    return script && r == -ENOENT ? err_set(e, r, "cannot run '%s': its interpreter '%s' does not exist", path, next)
+                                  : r;
+}
+
+/* As a shell's for a command that it cannot start; 0: wick refuses the program. */
+static int status_of(int r)
+{
+    return r == -ENOENT ? 127 : r == -EACCES || r == -EISDIR || r == -ENOTDIR ? 126 : 0;
 }
 
 /* --- the library --- */
@@ -201,11 +216,12 @@ static void run_command(char **argv)
     set_number("WICK_ROOT", getpid());
     execvp(argv[0], argv);
     fprintf(stderr, "wick run: cannot run '%s': %s\n", argv[0], strerror(errno));
-    _exit(errno == ENOENT ? 127 : 126);
+    _exit(status_of(-errno) == 127 ? 127 : 126);
 }
 
 /* --- running it --- */
 static pid_t child;
+static int killed_by; /* a signal; 0: none */
 
 /* Ctrl-C and Ctrl-\\ reach the command anyway: the terminal sends them to all processes of its group. */
 static void forward(int sig, siginfo_t *si, void *uc)
@@ -227,6 +243,7 @@ static int wait_for(pid_t pid)
         if (errno != EINTR)
             return EXIT_FAILURE;
     child = 0;
+    killed_by = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -256,6 +273,13 @@ static int run_and_merge(const struct run_options *o, char **argv, int *ret_stat
     run_parts_receive(&parts);
     *ret_status = pid < 0 ? EXIT_FAILURE : wait_for(pid);
     r = run_parts_merge(&parts, o->types, o->output, e);
+    if (r == -ENODATA && killed_by)
+        err_set(e, r, "the program was killed by signal %d (%s) before it could write its profile", killed_by,
+                strsignal(killed_by));
+    if (r == 0 && (killed_by == SIGKILL || killed_by == SIGSEGV || killed_by == SIGBUS || killed_by == SIGILL ||
+                   killed_by == SIGFPE || killed_by == SIGTRAP))
+        fprintf(stderr, "wick: the command was killed by signal %d (%s): its own samples are not in the profile\n",
+                killed_by, strsignal(killed_by));
     run_parts_done(&parts);
     if (r == 0)
         tell_python(argv[0]);
@@ -271,9 +295,41 @@ static int check_range(const char *name, int64_t v, int64_t min, int64_t max, co
                    (long long) max, what);
 }
 
+static int check_export(const char *text, struct err *e)
+{
+    struct url_endpoint u;
+    struct err why = {0};
+    int r;
+
+    if (!text || strcmp(text, "none") == 0)
+        return 0;
+    r = url_endpoint(text, &u, &why);
+    if (r < 0)
+        return err_set(e, r, "--export: %s", why.message);
+    if (!u.scheme && !u.port)
+        return err_set(e, -EINVAL, "--export '%s' is not an endpoint such as http://localhost:4317", text);
+    return 0;
+}
+
+/* The address itself is parsed by the program that listens on it. */
+static int check_pprof(const char *text, struct err *e)
+{
+    const char *port = text ? strrchr(text, ':') : NULL;
+    uint64_t n;
+
+    if (text && (!port || str_to_u64(str_from(port + 1), 10, &n) < 0 || n > 65535))
+        return err_set(e, -EINVAL, "--pprof '%s' is not an address such as localhost:6060", text);
+    return 0;
+}
+
 int run_program_check(const struct run_options *o, struct err *e)
 {
     int r = check_types(o->types, e);
+
+    if (r == 0)
+        r = check_export(o->export, e);
+    if (r == 0)
+        r = check_pprof(o->pprof, e);
 
     if (r == 0)
         r = check_range("--rate", o->rate, 1, 10000, "samples per second", e);
@@ -287,16 +343,18 @@ int run_program_check(const struct run_options *o, struct err *e)
 /* Checked before the program runs: a recording that takes hours must not be lost at the end. */
 static int check_output(const char *output, struct err *e)
 {
-    static const char *const others[] = {".svg",       ".html", ".json", ".txt", ".folded",
-                                         ".collapsed", ".otlp", ".png",  ".pdf"};
+    static const char *const others[] = {".png", ".pdf", ".zst"};
+    const char *format = convert_output_format(output);
 
     for (size_t i = 0; i < ARRAY_SIZE(others); i++)
         if (str_ends(str_from(output), str_from(others[i])))
-            return err_set(
-                e, -EINVAL,
-                "--output %s: wick run writes pprof. Write a .pb.gz file and turn it into %s with 'wick convert' or "
-                "'wick pprof'",
-                output, others[i]);
+            format = others[i];
+    if (format && strcmp(format, "pprof") != 0)
+        return err_set(
+            e, -EINVAL,
+            "--output %s: wick run writes pprof. Write a .pb.gz file and turn it into %s with 'wick convert' or "
+            "'wick pprof'",
+            output, format);
     return path_check_output("--output", output, e);
 }
 
@@ -308,6 +366,7 @@ int run_program(const struct run_options *options, char **argv, int *ret_status,
 
     if (r == 0)
         r = check_program(path, e);
+    *ret_status = status_of(r);
     if (!o.output && !o.export && !o.pprof)
         o.output = "wick.pb.gz";
     if (r == 0 && o.output)

@@ -21,7 +21,7 @@ struct run_options {
 /* Checks the options; an error is one of usage. */
 int run_program_check(const struct run_options *o, struct err *e);
 /* Runs argv, which ends with NULL. Returns only with an output file, or on failure; *ret_status is then the exit status of
- * the program, or 0 if it was not started. */
+ * the program, 127 or 126 if it is missing or cannot be run, or 0 if wick refused it. */
 int run_program(const struct run_options *o, char **argv, int *ret_status, struct err *e);
 
 #endif

@@ -74,7 +74,7 @@ bool run_python_can_record(const struct run_options *o)
 int run_python_record(const struct run_options *o, char **argv, int *ret_status, struct err *e)
 {
     struct record_options record = {
-        .watch.rate = o->rate == RUN_UNSET ? RATE : o->rate, .output = o->output, .quiet = true};
+        .watch.rate = o->rate == RUN_UNSET ? RATE : o->rate, .output = o->output, .quiet = true, .tell_written = true};
     int n = 0, r;
 
     while (argv[n])

@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/regex.h"
+#include "base/unnamed.h"
 #include "model/batch.h"
 #include "model/semconv.h"
 
@@ -60,16 +61,12 @@ static struct top_row *row_of(struct row_adding *a, struct str function, struct 
 /* A location without names is called by the file it is in, in brackets, as pprof's reports do. */
 static struct str name_of_file(struct row_adding *a, const struct location *l)
 {
-    struct str file = batch_string(a->b, a->b->dict.mappings[l->mapping].filename);
-    const char *text;
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+    struct str text;
 
-    for (uint32_t i = file.n; i-- > 0;)
-        if (file.p[i] == '/') {
-            file = str_slice(file, i + 1, file.n);
-            break;
-        }
-    text = arena_printf(&a->rows->names, "[%.*s]", STR_FMT(file.n ? file : STR("unknown")));
-    return text ? str_from(text) : STR("[unknown]");
+    unnamed_put(&b, batch_string(a->b, a->b->dict.mappings[l->mapping].filename), 0);
+    text = buf_error(&b) ? (struct str){0} : arena_str(&a->rows->names, buf_str(&b));
+    return text.n ? text : STR("[unknown]");
 }
 
 static bool is_kernel(const struct batch *b, const struct location *l)

@@ -14,6 +14,7 @@
 #include "agent/reader/file_reader.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/regex.h"
 #include "model/batch.h"
 #include "model/symbolizer.h"
 #include "record/top_screen.h"
@@ -114,6 +115,8 @@ static int watch_once(struct top *t, int signal_fd, struct err *e)
 
 static int watch_all(struct top *t, int signal_fd, struct err *e)
 {
+    _cleanup_(buf_done) struct buf way = BUF_INIT;
+    struct agent_counts c;
     int r = 0;
 
     t->live = !t->o->json && !t->o->iterations && top_screen_begin();
@@ -122,7 +125,26 @@ static int watch_all(struct top *t, int signal_fd, struct err *e)
         r = watch_once(t, signal_fd, e);
     if (t->live)
         top_screen_end();
+    agent_counts(t->agent, &c);
+    watch_way(&c, "wick: ", &way);
+    fprintf(stderr, "%.*s", STR_FMT(buf_str(&way)));
     batch_unref(t->batch);
+    return r;
+}
+
+int top_check(const struct top_options *o, struct err *e)
+{
+    struct regex *filter = NULL;
+    int r = watch_check(&o->watch, e);
+
+    if (r == 0 && o->interval < NS_PER_S / 10)
+        r = err_set(e, -EINVAL, "--interval must be at least 100ms");
+    if (r == 0 && o->filter && *o->filter) {
+        r = regex_new(str_from(o->filter), &filter, e);
+        regex_free(filter);
+        if (r < 0)
+            r = err_prefix(e, r, "--filter: ");
+    }
     return r;
 }
 

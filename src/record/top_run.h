@@ -17,6 +17,8 @@ struct top_options {
     int (*print)(const struct buf *text); /* writes an update to standard output, if that is not a terminal with keys */
 };
 
+/* Checks the options; an error is one of usage. */
+int top_check(const struct top_options *o, struct err *e);
 int top_run(const struct top_options *o, struct err *e);
 
 #endif

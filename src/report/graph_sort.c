@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/wrap.h"
 #include "report/gopath.h"
 #include "report/graph.h"
@@ -87,7 +88,7 @@ void graph_put_name(const struct graph *g, struct buf *out, const struct graph_i
 
     make_pieces(g, i, &p);
     for (uint32_t k = 0; k < p.n; k++)
-        buf_put_str(out, p.v[k]);
+        printable_put(out, p.v[k], false);
 }
 
 static int compare_pieces(const struct name_pieces *a, const struct name_pieces *b)

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "report/graph.h"
 #include "report/units.h"
 
@@ -28,7 +29,7 @@ static int compare_text(const void *a, const void *b)
     return str_cmp(*(const struct str *) a, *(const struct str *) b);
 }
 
-/* "key:value" of all text labels, sorted, with a backslash and an n between them: dot breaks lines there. */
+/* "key:value" of all text labels, sorted, one a line. */
 static uint32_t join_labels(struct tagger *t, uint32_t set)
 {
     const struct prof *p = t->g->prof;
@@ -49,8 +50,8 @@ static uint32_t join_labels(struct tagger *t, uint32_t set)
         qsort(text, n, sizeof(*text), compare_text);
     for (uint32_t i = 0; i < n; i++) {
         if (i)
-            buf_puts(&out, "\\n");
-        buf_put_str(&out, text[i]);
+            buf_putc(&out, '\n');
+        printable_put(&out, text[i], false);
     }
     id = strtab_copy(&p->pool->strings, buf_str(&out));
     arena_done(&arena);

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "base/unnamed.h"
 #include "model/tree.h"
 #include "report/html_escape.h"
 
@@ -51,12 +52,12 @@ static void put_frames(struct buf *out, const struct tree *t)
         const struct frame *f = &t->frames[i];
 
         buf_puts(out, i ? ",[" : "[");
-        if (f->function.n || !f->address) {
+        if (f->function.n || (!f->address && !f->mapping.n)) {
             put_json(out, f->function);
         } else {
             _cleanup_(buf_done) struct buf name = BUF_INIT;
 
-            buf_printf(&name, "0x%llx", (unsigned long long) f->address);
+            unnamed_put(&name, f->mapping, f->address);
             put_json(out, buf_str(&name));
         }
         buf_putc(out, ',');

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/wrap.h"
 #include "report/gopath.h"
 
@@ -242,12 +243,26 @@ int report_graph(struct report *r, struct report_graph *ret)
 
 /* --- header lines --- */
 
+void report_put_text(const struct prof *p, struct buf *out, const char *before, uint32_t s, const char *after)
+{
+    buf_puts(out, before);
+    printable_put(out, prof_str(p, s), false);
+    buf_puts(out, after);
+}
+
 static void label_line(struct buf *out, const char *name, struct str s)
 {
     if (out->n)
         buf_putc(out, '\n');
     buf_puts(out, name);
-    buf_put_str(out, s);
+    printable_put(out, s, false);
+}
+
+/* A comment may have several lines. */
+static void put_comment(struct buf *out, struct str s)
+{
+    label_line(out, "", STR(""));
+    printable_put(out, s, true);
 }
 
 static void duration_label(const struct report *r, struct buf *out)
@@ -279,7 +294,7 @@ void report_profile_labels(const struct report *r, struct buf *out)
         struct str c = prof_str(p, p->comments[i]);
 
         if (!c.n || c.p[0] != '#')
-            label_line(out, "", c);
+            put_comment(out, c);
     }
     if (r->o.sample_type.n)
         label_line(out, "Type: ", r->o.sample_type);
@@ -353,7 +368,7 @@ void report_labels(const struct report *r, const struct report_graph *rg, bool f
 static int report_comments(const struct report *r, struct buf *out)
 {
     for (size_t i = 0; i < r->prof->n_comments; i++) {
-        buf_put_str(out, prof_str(r->prof, r->prof->comments[i]));
+        printable_put(out, prof_str(r->prof, r->prof->comments[i]), true);
         buf_putc(out, '\n');
     }
     return 0;

@@ -96,6 +96,8 @@ void report_value(const struct report *r, struct buf *out, int64_t v);
 void report_column(const struct report *r, struct buf *out, int64_t v, int width);
 /* Text padded to a number of characters. */
 void report_pad(struct buf *out, struct str s, int width);
+/* A string of the profile, printable and on one line, with what comes before and after it. */
+void report_put_text(const struct prof *p, struct buf *out, const char *before, uint32_t s, const char *after);
 /* Header lines: File, Build ID, comments, Type, Doc, Time, Duration; without the last newline. */
 void report_profile_labels(const struct report *r, struct buf *out);
 /* All header lines of a graph report. */

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/wrap.h"
 #include "report/report.h"
 
@@ -32,7 +33,7 @@ static void put_name(struct callgrind *c, const char *tag, struct numbered *n, u
         } else {
             n->number[s] = ++n->n;
             buf_printf(c->out, "(%u) ", n->n);
-            buf_put_str(c->out, prof_str(c->r->prof, s));
+            printable_put(c->out, prof_str(c->r->prof, s), false);
         }
     }
     buf_putc(c->out, '\n');

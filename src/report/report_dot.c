@@ -3,12 +3,14 @@
  * -dot: the graph for graphviz. Boxes grow with their flat share and are coloured by their cumulative one; tags are
  * small boxes attached to their node ("nodelets"), numeric ones in at most four ranges. See report.h.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "base/wrap.h"
 #include "report/gopath.h"
 #include "report/report.h"
@@ -27,18 +29,48 @@ struct dot {
     double max_flat;
 };
 
-static void put_escaped(struct buf *out, struct str s)
+/* True if graphviz reads the beginning of s as a character reference, such as "&lt;". */
+static bool is_reference(struct str s)
 {
-    for (size_t i = 0; i < s.n; i++) {
+    uint32_t i = 1;
+
+    if (s.n < 2 || s.p[0] != '&')
+        return false;
+    if (s.p[i] == '#')
+        i++;
+    while (i < s.n && isalnum((unsigned char) s.p[i]))
+        i++;
+    return i < s.n && i > 1 && s.p[i] == ';';
+}
+
+/* Text inside of quotes, which shows what it says; `line_end` is the escape of a line's end: \l, or \n to centre the line. */
+static void put_escaped(struct buf *out, struct str text, const char *line_end)
+{
+    _cleanup_(buf_done) struct buf printable = BUF_INIT;
+    struct str s;
+
+    printable_put(&printable, text, true);
+    s = buf_str(&printable);
+    for (uint32_t i = 0; i < s.n; i++) {
         char c = s.p[i];
 
         if (c == '\\' || c == '"')
             buf_putc(out, '\\');
         if (c == '\n')
-            buf_puts(out, "\\l");
+            buf_puts(out, line_end);
         else
             buf_putc(out, c);
+        if (is_reference(str_slice(s, i, s.n)))
+            buf_puts(out, "amp;");
     }
+}
+
+static void put_quoted(struct buf *out, const char *before, struct str s)
+{
+    buf_puts(out, before);
+    buf_putc(out, '"');
+    put_escaped(out, s, " ");
+    buf_putc(out, '"');
 }
 
 static uint8_t channel(double v)
@@ -76,12 +108,12 @@ static void put_legend(struct dot *d, const struct report_graph *rg)
     report_labels(d->r, rg, true, &labels);
     text = first = buf_str(&labels);
     buf_puts(d->out, "subgraph cluster_L { \"");
-    put_escaped(d->out, str_cut(&first, '\n'));
+    put_escaped(d->out, str_cut(&first, '\n'), "\\l");
     buf_puts(d->out, "\" [shape=box fontsize=16 label=\"");
-    put_escaped(d->out, text);
+    put_escaped(d->out, text, "\\l");
     buf_puts(d->out, "\\l\"");
     if (d->r->o.title.n)
-        buf_printf(d->out, " tooltip=\"%.*s\"", STR_FMT(d->r->o.title));
+        put_quoted(d->out, " tooltip=", d->r->o.title);
     buf_puts(d->out, "] }\n");
 }
 
@@ -92,7 +124,7 @@ static void put_box_name(struct dot *d, const struct graph_info *i)
     struct str s;
     bool any = false;
 
-    put_escaped(&name, shorten_name(&d->shortener, prof_str(d->g->prof, i->name), &d->arena));
+    put_escaped(&name, shorten_name(&d->shortener, prof_str(d->g->prof, i->name), &d->arena), " ");
     s = buf_str(&name);
     if (i->address) {
         buf_printf(d->out, "%016llx", (unsigned long long) i->address);
@@ -121,13 +153,15 @@ static void put_box_name(struct dot *d, const struct graph_info *i)
 
         if (any)
             buf_puts(d->out, "\\n");
-        buf_put_str(d->out, file);
+        put_escaped(d->out, file, " ");
         if (i->line) {
             buf_printf(d->out, ":%lld", (long long) i->line);
             if (i->column)
                 buf_printf(d->out, ":%lld", (long long) i->column);
         } else if (!i->file && i->object) {
-            buf_printf(d->out, "[%.*s]", STR_FMT(gopath_base(prof_str(d->g->prof, i->object))));
+            buf_putc(d->out, '[');
+            put_escaped(d->out, gopath_base(prof_str(d->g->prof, i->object)), " ");
+            buf_putc(d->out, ']');
         } else if (!i->file) {
             buf_puts(d->out, "<unknown>");
         }
@@ -169,7 +203,7 @@ static void put_node(struct dot *d, uint32_t node)
         font += (int) ceil(16.0 * sqrt(size / d->max_flat));
     buf_printf(d->out, "\" id=\"node%u\" fontsize=%d shape=box tooltip=\"", d->ids[node], font);
     graph_put_name(d->g, &name, i);
-    put_escaped(d->out, buf_str(&name));
+    put_escaped(d->out, buf_str(&name), " ");
     buf_puts(d->out, " (");
     report_value(d->r, d->out, cum != flat ? cum : flat);
     buf_puts(d->out, ")\" color=\"");
@@ -301,7 +335,7 @@ static void put_nodelet(struct dot *d, const char *source, struct str id, struct
     report_value(d->r, &weight, w);
     v = buf_str(&weight);
     buf_printf(d->out, "%.*s [label = \"", STR_FMT(id));
-    buf_put_str(d->out, name);
+    put_escaped(d->out, name, "\\n");
     buf_printf(d->out, "\" id=\"%.*s\" fontsize=8 shape=box3d tooltip=\"%.*s\"]\n", STR_FMT(id), STR_FMT(v));
     buf_printf(d->out, "%s -> %.*s [label=\" %.*s\" weight=100 tooltip=\"%.*s\" labeltooltip=\"%.*s\"%s]\n", source,
                STR_FMT(id), STR_FMT(v), STR_FMT(v), STR_FMT(v), attr);
@@ -413,11 +447,11 @@ static void put_edge(struct dot *d, const struct graph_edge *e)
         buf_putc(d->out, '"');
     }
     graph_put_name(d->g, &name, graph_node_info(d->g, e->src));
-    put_escaped(&tip, buf_str(&name));
+    put_escaped(&tip, buf_str(&name), " ");
     buf_puts(&tip, e->residual ? " ... " : " -> ");
     buf_reset(&name);
     graph_put_name(d->g, &name, graph_node_info(d->g, e->dst));
-    put_escaped(&tip, buf_str(&name));
+    put_escaped(&tip, buf_str(&name), " ");
     buf_puts(&tip, " (");
     report_value(d->r, &tip, w);
     buf_putc(&tip, ')');
@@ -451,8 +485,8 @@ static int put_all(struct dot *d, const struct report_graph *rg)
     d->has_nodelets = mem_zalloc_array(g->n_nodes + 1, sizeof(*d->has_nodelets));
     if (!d->ids || !d->has_nodelets)
         return -ENOMEM;
-    buf_printf(d->out, "digraph \"%.*s\" {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n",
-               STR_FMT(d->r->o.title.n ? d->r->o.title : STR("unnamed")));
+    put_quoted(d->out, "digraph ", d->r->o.title.n ? d->r->o.title : STR("unnamed"));
+    buf_puts(d->out, " {\nnode [style=filled fillcolor=\"#f8f8f8\"]\n");
     if (!d->r->o.part_of_page)
         put_legend(d, rg);
     for (size_t i = 0; i < g->n_order; i++) {

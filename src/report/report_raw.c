@@ -25,12 +25,13 @@ static void put_header(const struct prof *p, struct buf *out)
     _cleanup_(buf_done) struct buf types = BUF_INIT;
 
     for (size_t i = 0; i < p->n_comments; i++)
-        buf_printf(out, "Comment: %.*s\n", STR_FMT(prof_str(p, p->comments[i])));
+        report_put_text(p, out, "Comment: ", p->comments[i], "\n");
     if (p->doc_url)
-        buf_printf(out, "Doc: %.*s\n", STR_FMT(prof_str(p, p->doc_url)));
-    if (p->has_period_type)
-        buf_printf(out, "PeriodType: %.*s %.*s\n", STR_FMT(prof_str(p, p->period_type.type)),
-                   STR_FMT(prof_str(p, p->period_type.unit)));
+        report_put_text(p, out, "Doc: ", p->doc_url, "\n");
+    if (p->has_period_type) {
+        report_put_text(p, out, "PeriodType: ", p->period_type.type, " ");
+        report_put_text(p, out, "", p->period_type.unit, "\n");
+    }
     buf_printf(out, "Period: %lld\n", (long long) p->period);
     if (p->time_ns) {
         buf_puts(out, "Time: ");
@@ -40,9 +41,10 @@ static void put_header(const struct prof *p, struct buf *out)
     if (p->duration_ns)
         put_duration(out, p->duration_ns);
     buf_puts(out, "Samples:\n");
-    for (uint32_t i = 0; i < p->n_types; i++)
-        buf_printf(&types, "%.*s/%.*s%s ", STR_FMT(prof_str(p, p->types[i].type)),
-                   STR_FMT(prof_str(p, p->types[i].unit)), p->types[i].type == p->default_type ? "[dflt]" : "");
+    for (uint32_t i = 0; i < p->n_types; i++) {
+        report_put_text(p, &types, "", p->types[i].type, "/");
+        report_put_text(p, &types, "", p->types[i].unit, p->types[i].type == p->default_type ? "[dflt] " : " ");
+    }
     buf_put_str(out, str_trim(buf_str(&types)));
     buf_putc(out, '\n');
 }
@@ -70,16 +72,16 @@ static void put_label_line(const struct prof *p, struct buf *out, const struct p
             end++;
         units = numeric && prof_labels_have_unit(l + i, end - i);
         starts[count] = text.n;
-        buf_printf(&text, "%.*s:[", STR_FMT(prof_str(p, key)));
+        report_put_text(p, &text, "", key, ":[");
         for (uint32_t k = i; k < end; k++) {
             if (k > i)
                 buf_putc(&text, ' ');
-            if (!numeric)
-                buf_put_str(&text, prof_str(p, l[k].str));
-            else if (units)
-                buf_printf(&text, "%lld %.*s", (long long) l[k].num, STR_FMT(prof_str(p, l[k].unit)));
-            else
+            if (numeric)
                 buf_printf(&text, "%lld", (long long) l[k].num);
+            if (units)
+                report_put_text(p, &text, " ", l[k].unit, "");
+            else if (!numeric)
+                report_put_text(p, &text, "", l[k].str, "");
         }
         buf_putc(&text, ']');
         i = end;
@@ -144,11 +146,12 @@ static void put_location(const struct report *r, struct buf *out, uint32_t i)
             buf_puts(out, "??\n");
             continue;
         }
-        buf_put_str(out, prof_str(p, f->name));
-        buf_printf(out, " %.*s:%lld:%lld s=%lld", STR_FMT(prof_str(p, f->filename)), (long long) ln->line,
+        report_put_text(p, out, "", f->name, " ");
+        report_put_text(p, out, "", f->filename, "");
+        buf_printf(out, ":%lld:%lld s=%lld", (long long) ln->line,
                    cut && !r->o.detail.column ? 0ll : (long long) ln->column, (long long) f->start_line);
         if (f->name != f->system_name)
-            buf_printf(out, "(%.*s)", STR_FMT(prof_str(p, f->system_name)));
+            report_put_text(p, out, "(", f->system_name, ")");
         buf_putc(out, '\n');
     }
 }
@@ -173,9 +176,10 @@ int report_raw(struct report *r, struct buf *out)
         put_hex(out, m->limit);
         buf_putc(out, '/');
         put_hex(out, m->offset);
-        buf_printf(out, " %.*s %.*s %s%s%s%s\n", STR_FMT(prof_str(p, m->file)), STR_FMT(prof_str(p, m->build_id)),
-                   m->has_functions ? "[FN]" : "", m->has_filenames ? "[FL]" : "", m->has_line_numbers ? "[LN]" : "",
-                   m->has_inline_frames && r->o.detail.inlines ? "[IN]" : "");
+        report_put_text(p, out, " ", m->file, " ");
+        report_put_text(p, out, "", m->build_id, " ");
+        buf_printf(out, "%s%s%s%s\n", m->has_functions ? "[FN]" : "", m->has_filenames ? "[FL]" : "",
+                   m->has_line_numbers ? "[LN]" : "", m->has_inline_frames && r->o.detail.inlines ? "[IN]" : "");
     }
     return 0;
 }

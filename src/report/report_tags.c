@@ -81,7 +81,7 @@ static void put_sum(const struct tag_sums *t, struct buf *out, const struct tag_
     bool key = s->value == UINT32_MAX;
 
     if (key)
-        buf_printf(out, "%.*s:\t Total ", STR_FMT(prof_str(r->prof, s->key)));
+        report_put_text(r->prof, out, "", s->key, ":\t Total ");
     else
         buf_puts(out, " \t");
     report_value(r, out, s->sum);
@@ -95,7 +95,7 @@ static void put_sum(const struct tag_sums *t, struct buf *out, const struct tag_
         buf_putc(out, ')');
     }
     if (!key)
-        buf_printf(out, ":\t %.*s", STR_FMT(prof_str(r->prof, s->value)));
+        report_put_text(r->prof, out, ":\t ", s->value, "");
     buf_putc(out, '\n');
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/printable.h"
 #include "report/report.h"
 
 /* "(inline)" when every call that is shown was inlined, "(partial-inline)" when some were. */
@@ -174,7 +175,7 @@ static int compare_lines(const void *a, const void *b)
 /* One line per key with its values; the lines are sorted. */
 static void put_labels(const struct report *r, struct buf *out, const struct prof_label *l, uint32_t n, bool numeric)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    _cleanup_(buf_done) struct buf text = BUF_INIT, name = BUF_INIT;
     _cleanup_(mem_freep) struct str *lines = mem_zalloc_array(n + 1, sizeof(*lines));
     _cleanup_(mem_freep) size_t *starts = mem_zalloc_array(n + 1, sizeof(*starts));
     uint32_t count = 0;
@@ -186,14 +187,16 @@ static void put_labels(const struct report *r, struct buf *out, const struct pro
         const char *gap = "";
 
         starts[count] = text.n;
-        report_pad(&text, prof_str(r->prof, key), 10);
+        buf_reset(&name);
+        printable_put(&name, prof_str(r->prof, key), false);
+        report_pad(&text, buf_str(&name), 10);
         buf_puts(&text, ":  ");
         for (; i < n && l[i].key == key; i++, gap = " ") {
             buf_puts(&text, gap);
             if (numeric)
                 units_label(&text, l[i].num, label_unit(r->prof, &r->units, key), STR("auto"));
             else
-                buf_put_str(&text, prof_str(r->prof, l[i].str));
+                printable_put(&text, prof_str(r->prof, l[i].str), false);
         }
         buf_putc(&text, '\n');
     }

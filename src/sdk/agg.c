@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "sdk/frame_table.h"
@@ -118,6 +119,15 @@ static void add_time(struct agg *a, struct agg_entry *e, uint64_t time_ms, int64
     a->times[a->n_times++] = (struct agg_time){value, e->first_time, (int32_t) since};
     e->first_time = (uint32_t) a->n_times;
     e->n_times++;
+}
+
+int64_t agg_earliest(const struct agg *a)
+{
+    int64_t earliest = INT64_MAX;
+
+    for (size_t i = 0; i < a->n_times; i++)
+        earliest = MIN(earliest, ((int64_t) a->epoch_ms + a->times[i].time_ms) * NS_PER_MS);
+    return earliest;
 }
 
 void agg_add(struct agg *a, const struct ring_record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1)

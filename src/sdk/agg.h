@@ -54,5 +54,7 @@ void agg_done(struct agg *a);
 void agg_reset(struct agg *a); /* empties it, but keeps a small allocation */
 /* Adds a record's stack and context with two values; agg.thread is its thread. */
 void agg_add(struct agg *a, const struct ring_record *r, const uint32_t *frames, uint32_t n, int64_t v0, int64_t v1);
+/* The time of the earliest sample whose time is known, in nanoseconds; INT64_MAX: there is none. */
+int64_t agg_earliest(const struct agg *a);
 
 #endif

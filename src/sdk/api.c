@@ -46,6 +46,7 @@ int provider_start_thread(struct wick_provider *p, struct err *e)
     int r;
 
     atomic_store(&p->stop, false);
+    p->ended = false;
     p->alone_ms = 1;
     pthread_sigmask(SIG_SETMASK, NULL, &p->host_mask);
     r = thread_start(&p->thread, "wick", background_main, p, e);
@@ -56,16 +57,22 @@ int provider_start_thread(struct wick_provider *p, struct err *e)
 /* The thread may be inside the system's resolver, which cannot be interrupted: then it is left running. */
 void provider_stop_thread(struct wick_provider *p)
 {
-    struct timespec until;
+    int64_t until = clock_mono() + (p->s.stop_ms + 2000) * NS_PER_MS;
+    bool ended;
 
     if (!atomic_load(&p->thread_running))
         return;
     atomic_store(&p->stop, true);
     handler_wake();
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t) (p->s.stop_ms / 1000 + 2);
-    if (pthread_timedjoin_np(p->thread, NULL, &until) == 0)
-        atomic_store(&p->thread_running, false);
+    pthread_mutex_lock(&p->lock);
+    while (!p->ended && thread_wait(&p->changed, &p->lock, until) == 0)
+        ;
+    ended = p->ended;
+    pthread_mutex_unlock(&p->lock);
+    if (!ended)
+        return;
+    pthread_join(p->thread, NULL);
+    atomic_store(&p->thread_running, false);
 }
 
 int provider_run(struct wick_provider *p, int (*f)(struct wick_provider *, void *), void *arg)
@@ -109,6 +116,22 @@ static void after_fork_parent(void)
     pthread_mutex_unlock(&one_lock);
 }
 
+static uint64_t all_samples(void)
+{
+    uint64_t sum = heap_samples();
+
+    for (int i = 0; i < N_TYPES; i++)
+        sum += atomic_load(&core.samples[i]);
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++)
+        sum += thr_at(i) ? atomic_load_explicit(&thr_at(i)->samples, memory_order_relaxed) : 0;
+    return sum;
+}
+
+bool provider_has_samples(const struct wick_provider *p)
+{
+    return all_samples() > p->samples_before;
+}
+
 static void reset_numbers(struct wick_provider *p)
 {
     for (int i = 0; i < N_TYPES; i++) {
@@ -117,9 +140,11 @@ static void reset_numbers(struct wick_provider *p)
     }
     p->sessions = NULL;
     memset(p->snapshots, 0, sizeof p->snapshots);
-    p->gov_mono = p->gov_cpu = p->gov_own = 0;
+    p->gov_mono = p->gov_cpu = p->gov_own = p->gov_wall = p->gov_samples = 0;
+    p->wall_cost = p->samples_cost = p->wall_next = p->scan_next = 0;
+    atomic_store(&p->wall_last, 0);
     p->lines_ns = 0;
-    p->heap_samples_before = heap_samples();
+    p->samples_before = all_samples();
     server_forget(p);
     p->first_wall = p->interval_start_wall = clock_wall();
     p->first_mono = p->interval_start_mono = clock_mono();
@@ -153,6 +178,7 @@ static void after_fork_child(void)
     atomic_store(&p->thread_running, false);
     start_child_file(p);
     provider_start_thread(p, NULL);
+    thr_begin_process();
     if (thr_self && atomic_load(&core.sampling))
         thr_arm(thr_self);
 }
@@ -215,6 +241,7 @@ static void enter_main(void)
     }
     if (thr_self)
         thread_hooks_watch_end(thr_self);
+    thr_begin_process();
 }
 
 static int begin_sampling(struct wick_provider *p, struct err *e)
@@ -241,6 +268,7 @@ static int begin_sampling(struct wick_provider *p, struct err *e)
     wall_start(core.types & WICK_WALL ? p->s.rate : 0);
     p->first_wall = p->interval_start_wall = clock_wall();
     p->first_mono = p->interval_start_mono = clock_mono();
+    atomic_store(&p->wall_last, 0);
     atomic_store(&core.running, true);
     atomic_store(&core.sampling, !p->s.paused);
     return 0;
@@ -331,7 +359,7 @@ struct wick_provider *wick_provider_new(const struct wick_options *options)
         p->pid = getpid();
         gethostname(p->host, sizeof p->host - 1);
         for (int i = 0; i < N_TYPES; i++) {
-            agg_init(&p->export[i], p->s.max_samples);
+            agg_init(&p->export[i], p -> s.max_samples);
             agg_init(&p->file_totals[i], p->s.max_samples);
         }
         p->export[TYPE_CPU].timed = true;
@@ -401,7 +429,9 @@ int wick_stop(struct wick_provider *p)
         return WICK_ESTATE;
     pthread_mutex_lock(&one_lock);
     stop_locked(p);
+    pthread_mutex_lock(&p->lock); /* another thread may have stopped it, whose join says nothing to this one */
     r = p->flush_result;
+    pthread_mutex_unlock(&p->lock);
     pthread_mutex_unlock(&one_lock);
     return r < 0 ? last_error_set(last_error_code(r), "%s", p->flush_error) : 0;
 }
@@ -423,6 +453,7 @@ int wick_resume(struct wick_provider *p)
     if (!(p = given(p)) || !atomic_load(&core.running))
         return last_error_set(WICK_ESTATE, "no provider exists, or it is stopped");
     pthread_mutex_lock(&one_lock);
+    atomic_store(&p->wall_last, 0);
     atomic_store(&core.sampling, true);
     thr_arm_all();
     thr_scan();
@@ -434,23 +465,20 @@ int wick_resume(struct wick_provider *p)
 
 int wick_flush(struct wick_provider *p, unsigned timeout_ms)
 {
-    struct timespec until;
+    int64_t until = clock_mono();
     uint64_t mine;
     int r = 0;
 
     if (!(p = given(p)) || !atomic_load(&p->thread_running))
         return last_error_set(WICK_ESTATE, "no provider exists, or it is stopped");
-    clock_gettime(CLOCK_REALTIME, &until);
     if (!timeout_ms) /* the timeout of the export, plus time to report its error */
         timeout_ms = (unsigned) p->s.timeout_ms + 1000;
-    until.tv_nsec += (long) (timeout_ms % 1000) * 1000000;
-    until.tv_sec += (time_t) (timeout_ms / 1000) + until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
+    until += timeout_ms * NS_PER_MS;
     pthread_mutex_lock(&p->lock);
     mine = ++p->flush_wanted;
     handler_wake();
     while (p->flush_done < mine && r == 0)
-        r = pthread_cond_timedwait(&p->changed, &p->lock, &until);
+        r = thread_wait(&p->changed, &p->lock, until);
     r = p->flush_done >= mine ? p->flush_result : -ETIMEDOUT;
     if (r < 0)
         r = last_error_set(last_error_code(r), "%s",

@@ -22,11 +22,13 @@
 
 /* At 100 Hz and 36 frames, a busy thread fills two thirds of its ring in one tick; above that its handler wakes us. */
 enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, EXT_WALL_TICK_MS = 100, SCAN_NS = 1000000000 };
+enum { SCAN_SHARE = 4000, SCAN_MAX = 8 }; /* looking for new threads may use 1/SCAN_SHARE of a core, up to SCAN_MAX s */
 
 /* Limits of the governor */
 #define GOVERN_NS (10 * NS_PER_S) /* maximum time between two checks */
 #define LIGHT 10                  /* a process counts as using at least 1/LIGHT of a core */
 #define ROOM 0.4                  /* below this share of the budget, twice the rate fits into it */
+enum { RATE_MIN = 19, WALL_MAX_MS = 5000 };
 
 /* --- draining --- */
 static void add_to_all(struct wick_provider *p, int type, const struct ring_record *r, const uint32_t *ids, uint32_t n,
@@ -177,7 +179,7 @@ bool background_drain(struct wick_provider *p)
         struct thr *t = thr_at(i);
         uint32_t state = t ? atomic_load_explicit(&t->state, memory_order_acquire) : THR_FREE;
 
-        if (state != THR_ACTIVE && state != THR_EXITED)
+        if (state != THR_ACTIVE && state != THR_EXITED && state != THR_HELPER)
             continue;
         if (atomic_load_explicit(&t->owed, memory_order_relaxed) &&
             (state == THR_EXITED || !atomic_load(&core.sampling)))
@@ -200,36 +202,81 @@ static void set_rate(unsigned rate)
         thr_arm_all();
 }
 
-/*
- * Compares our own CPU time (handlers and this thread) with that of the process. Above the budget the rate is halved, but
- * never below 1; when there is room again, it is doubled. Part of the cost does not depend on the rate: a process that
- * uses little CPU is judged as if it used 1/LIGHT of a core; otherwise its rate would keep falling.
- */
-static void govern(struct wick_provider *p)
+/* What was used since the last check, in nanoseconds of CPU. */
+struct usage {
+    int64_t all, wall, samples; /* by us: in all, for looking at waiting threads, for CPU samples */
+    int64_t process, passed;
+};
+
+/* False if that is too little to judge by: then the observation is extended. */
+static bool take_usage(struct wick_provider *p, struct usage *ret)
 {
     int64_t cpu = sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID), own = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    int64_t now = clock_mono(), used, had, passed = now - p->gov_mono;
-    unsigned rate = atomic_load(&core.rate);
+    int64_t now = clock_mono(), handlers = (int64_t) atomic_load(&core.handler_ns);
+    int64_t samples = p->samples_cost + handlers, helpers = (int64_t) atomic_load(&core.helper_ns);
+    int64_t wall = p->wall_cost + helpers;
     bool first = !p->gov_mono; /* building the tables of the objects loaded at the start is a one-time cost */
-    double budget;
 
-    atomic_store(&p->background_ns, (uint64_t) own);
-    own += (int64_t) atomic_load(&core.handler_ns);
-    used = own - p->gov_own;
-    had = cpu - p->gov_cpu;
-    if (!first && had < NS_PER_S / 2 && passed < GOVERN_NS) /* too little to judge by: extend the observation */
-        return;
+    atomic_store(&p->background_ns, (uint64_t) (own + helpers));
+    own += handlers + helpers;
+    *ret = (struct usage){own - p->gov_own, wall - p->gov_wall, samples - p->gov_samples, cpu - p->gov_cpu,
+                          now - p->gov_mono};
+    if (!first && ret->process < NS_PER_S / 2 && ret->passed < GOVERN_NS &&
+        (double) ret->all < (double) GOVERN_NS / LIGHT * p->s.cpu_budget) /* otherwise it is certain to be too much */
+        return false;
     p->gov_mono = now;
     p->gov_own = own;
     p->gov_cpu = cpu;
-    budget = (double) MAX(had, passed / LIGHT) * p->s.cpu_budget;
-    if (first)
+    p->gov_wall = wall;
+    p->gov_samples = samples;
+    return !first;
+}
+
+static int64_t wall_base(void)
+{
+    return (atomic_load(&core.walker) ? EXT_WALL_TICK_MS : WALL_TICK_MS) * NS_PER_MS; /* an extension has no hooks */
+}
+
+static void slow_wall(double over)
+{
+    double factor = over > 8 ? 8 : over > 2 ? over : 2;
+
+    double longer = (double) atomic_load(&core.wall_interval) * factor;
+
+    atomic_store(&core.wall_interval, MIN((int64_t) longer, WALL_MAX_MS * NS_PER_MS));
+}
+
+/*
+ * Compares our own CPU time (handlers and this thread) with that of the process. Each type is governed by a lever of its
+ * own: looking at waiting threads by the time between two looks, CPU samples by their rate, which is halved, but not
+ * below RATE_MIN. When there is room again, both go back. Part of the cost depends on neither: a process that uses
+ * little CPU is judged as if it used 1/LIGHT of a core.
+ */
+static void govern(struct wick_provider *p)
+{
+    unsigned rate = atomic_load(&core.rate), low = MIN((unsigned) RATE_MIN, p->s.rate);
+    bool wall = core.types & WICK_WALL && atomic_load(&core.wall_interval) < WALL_MAX_MS * NS_PER_MS;
+    struct usage u;
+    int64_t used;
+    double budget;
+
+    if (!take_usage(p, &u))
         return;
-    if ((double) used > budget && rate > 1) {
-        set_rate(rate / 2);
+    used = MAX(u.process, u.passed / LIGHT);
+    budget = (double) used * p->s.cpu_budget;
+    if ((double) u.all > budget) {
+        if (wall && (u.wall > u.samples || rate <= low))
+            slow_wall(2 * (double) u.wall / budget);
+        else if (rate > low)
+            set_rate(MAX(rate / 2, low));
+        else
+            return;
         atomic_fetch_add(&p->governor, 1);
-    } else if (rate < p->s.rate && (double) used < budget * ROOM) {
-        set_rate(MIN(2 * rate, p->s.rate));
+    } else if ((double) u.all < budget * ROOM) {
+        if (rate < p->s.rate)
+            set_rate(MIN(2 * rate, p->s.rate));
+        else
+            atomic_store(&core.wall_interval, MAX(atomic_load(&core.wall_interval) / 2, wall_base()));
     }
 }
 
@@ -243,11 +290,36 @@ static void check_signal(void)
         thr_arm_all();
 }
 
-static void every_second(struct wick_provider *p)
+static void every_second(struct wick_provider *p, int64_t now)
 {
-    thr_scan();
+    if (now >= p->scan_next) {
+        int64_t from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), cost;
+
+        thr_scan();
+        cost = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from;
+        p->scan_next = now + MIN(cost * SCAN_SHARE, SCAN_MAX * NS_PER_S);
+    }
     check_signal();
     govern(p);
+}
+
+static bool drain_measured(struct wick_provider *p)
+{
+    int64_t from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    bool any = background_drain(p);
+
+    p->samples_cost += sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from;
+    return any;
+}
+
+/* Looks are at irregular times, so that a thread that works in step with them is seen at each of its places. */
+static void look_at_waiting(struct wick_provider *p, int64_t now)
+{
+    int64_t from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), interval = atomic_load(&core.wall_interval);
+
+    wall_tick(p);
+    p->wall_cost += sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from;
+    p->wall_next = now + interval * 3 / 4 + (now >> 10) % (interval / 2);
 }
 
 static void run_job(struct wick_provider *p)
@@ -305,10 +377,10 @@ static void run_flush(struct wick_provider *p, int64_t now)
  * known. */
 static int64_t tick_ms(struct wick_provider *p, bool busy)
 {
-    int64_t wall =
-        atomic_load(&core.walker) ? EXT_WALL_TICK_MS : WALL_TICK_MS; /* an extension has no hooks for waits */
-    int64_t tick = core.types & WICK_WALL ? wall : busy ? TICK_MS : IDLE_TICK_MS;
+    int64_t tick = busy ? TICK_MS : IDLE_TICK_MS, wall = (p->wall_next - clock_mono()) / NS_PER_MS + 1;
 
+    if (core.types & WICK_WALL)
+        tick = MIN(tick, MAX(wall, (int64_t) 1));
     if (atomic_load(&core.live) > 0) {
         p->alone_ms = 1;
         return tick;
@@ -340,6 +412,7 @@ void *background_main(void *arg)
     heap_exclude_thread();
     lock_exclude_thread();
     p->next_export = now + p->s.export_interval_ms * NS_PER_MS;
+    atomic_store(&core.wall_interval, wall_base());
     for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter, samples are only used by snapshots */
         if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])
             p->snapshots[type] = session_begin(p, type);
@@ -348,16 +421,18 @@ void *background_main(void *arg)
         int64_t left = p->s.exporting ? (p->next_export - now) / NS_PER_MS + 1 : tick;
 
         server_poll(p, (int) MAX(MIN(left, tick), (int64_t) 0));
+        if (!atomic_load(&p->stop) && !ending_flush_wanted())
+            modules_make_tables();
         if (modules_refresh() > 0) /* before samples from newly loaded objects are named */
             start_hooks();
-        busy = background_drain(p);
+        busy = drain_measured(p);
         now = clock_mono();
         alone = (atomic_load(&core.live) <= 0 || now >= p->next_scan) && ending_alone();
-        if (core.types & WICK_WALL && atomic_load(&core.sampling))
-            wall_tick(p);
+        if (core.types & WICK_WALL && atomic_load(&core.sampling) && now >= p->wall_next)
+            look_at_waiting(p, now);
         if (now >= p->next_scan) {
             p->next_scan = now + SCAN_NS;
-            every_second(p);
+            every_second(p, now);
         }
         run_job(p);
         run_flush(p, now);
@@ -370,5 +445,9 @@ void *background_main(void *arg)
         end_process(p);
     run_flush(p, now);
     atomic_store(&p->background_ns, (uint64_t) sys_clock_ns(CLOCK_THREAD_CPUTIME_ID));
+    pthread_mutex_lock(&p->lock);
+    p->ended = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
     return NULL;
 }

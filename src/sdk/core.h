@@ -79,7 +79,7 @@ struct ring_record {
     uint8_t flags, trace_id[16], span_id[8], pad;
     uint16_t time_high; /* when it was taken: milliseconds of the wall clock, 48 bits; 0 = not known */
     uint32_t time_low;
-    uint64_t pc[]; /* leaf first; return addresses point after the call, except the first one if it is exact */
+    uint64_t pc[]; /* leaf first; each less 1 is inside its instruction: return addresses, and interrupted ones + 1 */
 };
 
 static inline uint64_t record_time_ms(const struct ring_record *r)
@@ -88,6 +88,13 @@ static inline uint64_t record_time_ms(const struct ring_record *r)
 }
 
 /* --- threads --- */
+/* A copy of a thread's span and labels for the background thread, which cannot read thread-local variables. */
+struct thr_context {
+    uint8_t trace_id[16], span_id[8];
+    uint64_t attrs_n;
+    uint8_t attrs[CORE_ATTRS_MAX];
+};
+
 /* The walker's last result for an address: one cache line instead of five. */
 struct thr_rule {
     uint64_t pc; /* 0 = empty */
@@ -95,13 +102,16 @@ struct thr_rule {
 } __attribute__((aligned(32)));
 
 enum { THR_NO_TIMER = -1, THR_ARMING = -2 };
-enum { THR_FREE, THR_CLAIMED, THR_ACTIVE, THR_EXITED };
+enum { THR_FREE, THR_CLAIMED, THR_ACTIVE, THR_EXITED, THR_HELPER }; /* helper: an extension's, in no profile */
 
 struct thr {
     _Atomic uint32_t state;
     _Atomic uint32_t
         inside; /* low two bits: number of this thread's handlers and hooks that are sampling; changes each time one
                    enters or leaves */
+    _Atomic uint32_t head, tail; /* of the ring: byte counters that never reset; the thread owns head, the background
+                                    thread owns tail */
+    _Atomic uint64_t owed;       /* periods whose record did not fit into the ring: the next record includes them */
     uint32_t index;
     int32_t tid;
     _Atomic int32_t timer;    /* the kernel's timer id, THR_NO_TIMER or THR_ARMING */
@@ -110,13 +120,16 @@ struct thr {
     _Atomic int64_t armed_ns; /* its CPU time when the timer was set */
     _Atomic uint64_t period_ns;
     _Atomic uint64_t periods; /* accounted since the timer was set */
-    _Atomic uint64_t owed;    /* periods whose record did not fit into the ring: the next record includes them */
     _Atomic uint64_t samples; /* CPU samples of this slot, over all threads that used it */
     uint64_t rng;
     /* wall: the call that it is blocked in, published by hooks; block_seq is odd while it waits */
     _Atomic uint32_t block_seq;
     _Atomic int64_t block_since; /* CLOCK_MONOTONIC; advanced by the background thread when it accounts for the time */
-    uint64_t block_leaf, block_pc, block_sp, block_fp, block_bx;
+    uint64_t block_leaf;         /* the function that waits, as in ring_record.pc */
+    uint64_t block_pc, block_sp, block_fp, block_bx;
+    _Atomic uint32_t context_seq; /* odd while the thread writes its context */
+    _Atomic uint64_t context[sizeof(struct thr_context) / 8];
+    _Atomic bool context_kept; /* by span.c, whenever it changes; otherwise it is right only in a blocking call */
     int64_t wall_countdown;
     int64_t wall_seen, cpu_seen, off_seen; /* background thread: clocks at its last look */
     _Atomic uint64_t hooked_ns;            /* waiting time that hooks accounted for */
@@ -127,8 +140,6 @@ struct thr {
     uint64_t created[THR_CREATED];
     uint32_t rules_generation;        /* generation of the modules that `rules` came from */
     struct thr_rule rules[THR_RULES]; /* by address; used by the thread itself only */
-    _Atomic uint32_t head, tail;      /* byte counters that never reset; the thread owns head, the background thread
-                                         owns tail */
     uint8_t ring[THR_RING] __attribute__((aligned(16)));
 };
 
@@ -148,6 +159,8 @@ struct core {
     _Atomic uint32_t wake;   /* 1: the background thread is to wake up. A futex, because a host that closes all file
                                 descriptors would close ours */
     _Atomic(wick_ext_walker *) walker; /* NULL if there is none */
+    _Atomic int64_t wall_interval;     /* wall: time between two looks at what waits */
+    _Atomic uint64_t helper_ns;        /* CPU time of helpers (ext.h) */
     bool context_static;               /* otel_thread_ctx_v1 may be read in a handler */
     uint64_t self_lo, self_hi;         /* our own code: its frames are left out at the leaf */
     struct sigaction previous;         /* previous action of the signal, for chaining */
@@ -169,9 +182,15 @@ uint32_t handler_walk_here(struct thr *t, uint64_t *pc, uint32_t max, uint8_t *r
 /* Lets an extension's walker change the frames, span and labels of a record that has room for max frames and
  * CORE_ATTRS_MAX bytes. tid: see ext.h. */
 void handler_ask_walker(struct ring_record *r, uint32_t max, int tid);
+/* Copies the calling thread's span and labels to where the background thread can read them. */
+void handler_keep_context(struct thr *t);
+/* Adds what handler_keep_context() copied to a record with room for CORE_ATTRS_MAX bytes of labels after its frames.
+ * Background thread only. */
+void handler_add_context(const struct thr *t, struct ring_record *r);
 /* Registers to start a walk from; 0 = not known. */
 struct walk_start {
     uint64_t pc, sp, fp, bx;
+    bool after; /* pc is after its instruction, a call or a system call */
 };
 /* Frames of another thread, which sleeps, starting from these registers. Background thread only,
  * because it is the one that frees modules. */
@@ -197,8 +216,18 @@ struct thr *thr_claim(void);        /* a free slot, or NULL */
  * many. */
 struct thr *thr_enter(uint64_t own_lo, uint64_t own_hi);
 struct thr *thr_adopt(void); /* the same for a thread whose end will not be reported */
+/* The calling thread becomes a helper, and ends. */
+struct thr *thr_help(void);
+void thr_help_end(void);
+bool thr_is_helper(int tid);
 /* The calling thread ends; start is its start routine or 0. */
 void thr_leave(struct thr *t, uint64_t start);
+/*
+ * Around the life of a process that may be shorter than a period: what remains at its end is rounded up or down by a number
+ * that is drawn at its beginning, so that the sum over many processes is right. Both on the first thread.
+ */
+void thr_begin_process(void);
+void thr_end_process(uint64_t main);
 /* Calls f for each thread in /proc/self/task (open as directory) until it returns false. Returns 0 or a negative
  * errno. */
 int thr_each_task(bool (*f)(int directory, int tid, void *arg), void *arg);

@@ -103,7 +103,7 @@ static bool look(int directory, int tid, void *arg)
 
     if (tid == l->self)
         l->found_self = true;
-    else
+    else if (!thr_is_helper(tid))
         l->others = runs(directory, tid);
     return !l->others;
 }

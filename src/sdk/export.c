@@ -22,6 +22,7 @@
 #include "sdk/otlp_http.h"
 #include "sdk/profile.h"
 #include "sdk/provider.h"
+#include "sdk/span.h"
 #include "sdk/start.h"
 
 #define LINES_FREE_NS (2 * NS_PER_S) /* for the objects loaded at the start */
@@ -62,6 +63,7 @@ static bool has_attr(const struct kv *v, uint32_t n, const char *key)
 static struct profile_resource resource_of(struct wick_provider *p, struct kv *attrs, char *build_id, char *pid)
 {
     const struct module_file *exe = modules_file(1);
+    const char *number = span_process_number();
     struct profile_resource r = {.name = p->s.service_name, .version = p->s.service_version, .attrs = attrs};
 
     memcpy(attrs, p->s.attrs, p->s.n_attrs * sizeof *attrs);
@@ -73,6 +75,9 @@ static struct profile_resource resource_of(struct wick_provider *p, struct kv *a
     if (exe && exe->path)
         attrs[r.n_attrs++] = (struct kv){STR(SEMCONV_PROCESS_EXECUTABLE_PATH),
                                          {.kind = VALUE_STR, .n = (uint32_t) strlen(exe->path), .str = exe->path}};
+    if (number[0])
+        attrs[r.n_attrs++] =
+            (struct kv){STR(SEMCONV_WICK_PROCESS), {.kind = VALUE_STR, .n = (uint32_t) strlen(number), .str = number}};
     attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.name"), {.kind = VALUE_STR, .n = 4, .str = "wick"}};
     attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.language"), {.kind = VALUE_STR, .n = 3, .str = "cpp"}};
     attrs[r.n_attrs++] = (struct kv){STR("telemetry.sdk.version"),
@@ -308,7 +313,8 @@ int export_write_files(struct wick_provider *p, struct err *e)
                                     .agg = &p->file_totals[type],
                                     .time_ns = p->first_wall,
                                     .duration_ns = clock_mono() - p->first_mono,
-                                    .period = period_of(p, type)};
+                                    .period = period_of(p, type),
+                                    .peak = type == TYPE_HEAP};
         _cleanup_(buf_done) struct buf out = BUF_INIT;
         char path[4096];
 

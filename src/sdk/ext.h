@@ -4,7 +4,8 @@
  * extensions in the same source tree (the Python package, GPU profiling); it is not installed, and may change.
  *
  * Frames are interned once, by wick_ext_frame(), which may allocate. Its result is used like an address: an array of
- * frames may mix such numbers with native return addresses, leaf first. Samples are then taken without locks and
+ * frames may mix such numbers with native return addresses, leaf first; the address of an instruction that was
+ * interrupted is given as the address plus 1. Samples are then taken without locks and
  * without allocation, so wick_ext_sample() and a walker may run in a signal handler.
  *
  *     uint64_t f[2] = {wick_ext_frame(&(struct wick_ext_frame){.function = "price", .file = "shop.py", .line = 7}), ...};
@@ -50,11 +51,13 @@ struct wick_ext_sample {
     const char *thread;      /* name of the thread that ran, for the label thread.name; NULL: none */
     const uint8_t *trace_id; /* 16 bytes, with span_id; NULL: the span and labels of the calling thread */
     const uint8_t *span_id;  /* 8 bytes */
+    const uint8_t *labels;   /* further labels, as wick_ext_label() writes them */
+    uint32_t labels_n;
 };
 
-#define WICK_EXT_SAMPLE_INIT                                   \
-    {                                                          \
-        sizeof(struct wick_ext_sample), 0, 0, 0, 0, 0, 0, 0, 0 \
+#define WICK_EXT_SAMPLE_INIT                                         \
+    {                                                                \
+        sizeof(struct wick_ext_sample), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 \
     }
 
 /* Adds one sample, of the calling thread or of another one that it observed. WICK_ESTATE if the type is off or sampling
@@ -64,12 +67,23 @@ int wick_ext_sample(const struct wick_ext_sample *s);
 /* Registers the calling thread; not in a signal handler. */
 int wick_ext_thread(void);
 
+/*
+ * A helper is a thread of the extension that adds samples of what waits without a thread, such as tasks. It is left out of all
+ * profiles, and its CPU time counts against the budget. WICK_ENOMEM if there are too many threads.
+ */
+int wick_ext_helper_begin(void);
+void wick_ext_helper_end(void);
+/* Whether a helper should wait for a moment before its next sample: those that it has added are still being read. */
+int wick_ext_helper_full(void);
+/* For a helper: nanoseconds until its next look, which grow when looks cost too much; 0: wall-clock time is not sampled now. */
+int64_t wick_ext_helper_interval(void);
+
 /* Publishes the span of the calling thread to readers outside the process (otel_thread_ctx_v1), in place of those that
  * wick_span_enter() published; NULL: it has none. For runtimes that know the current span at every moment. */
 void wick_ext_span(const uint8_t trace_id[16], const uint8_t span_id[8]);
 
 /*
- * For the samples that wick takes itself: called with the n native frames that were found, leaf first. The walker may
+ * For the samples that wick takes itself: called with the n native frames that were found, as above, leaf first. The walker may
  * replace, insert and remove frames, up to max, set the span, and add labels.
  *
  * tid 0: the sample is of the calling thread, possibly in its signal handler: the walker must be async-signal-safe.

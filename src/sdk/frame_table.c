@@ -59,6 +59,7 @@ static bool begin(void)
     add_special("[truncated]", 0);
     add_special("[parked]", 1);
     add_special("[cut]", 2);
+    add_special("[unseen]", 3);
     return n_frames > 0;
 }
 
@@ -87,7 +88,7 @@ uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uin
         cache_generation = generation;
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t at = i && !ext_frames_is_late(pc[i]) ? pc[i] - 1 : pc[i]; /* a return address points after its call */
+        uint64_t at = ext_frames_is_late(pc[i]) ? pc[i] : pc[i] - 1;
         uint32_t slot = (uint32_t) (hash64_u64(at) >> 32) % CACHE;
         const struct module *m;
 
@@ -133,19 +134,6 @@ uint32_t frames_count(void)
 }
 
 /* --- names --- */
-static void sort_queries(struct name_query *q, size_t n)
-{
-    for (size_t gap = n / 2; gap; gap /= 2) /* shell sort: needs no memory, and the lists are short */
-        for (size_t i = gap; i < n; i++) {
-            struct name_query x = q[i];
-            size_t k = i;
-
-            for (; k >= gap && q[k - gap].address > x.address; k -= gap)
-                q[k] = q[k - gap];
-            q[k] = x;
-        }
-}
-
 /* "/usr/lib/debug/.build-id/ab/cdef.debug" */
 static int open_debug_file(const struct module_file *f, struct elf_file **ret)
 {
@@ -174,7 +162,7 @@ static void name_file(uint32_t file, struct name_query *q, size_t n)
 {
     const struct module_file *f = modules_file(file);
 
-    sort_queries(q, n);
+    name_query_sort(q, n);
     for (int debug = 0; f && f->path && debug < 2; debug++) { /* a file with separate symbols, where installed */
         _cleanup_(elf_freep) struct elf_file *elf = NULL;
 

@@ -10,7 +10,7 @@
 #include "sdk/core.h"
 #include "sdk/line_query.h"
 
-enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 2 };
+enum { FRAMES_MAX = 1 << 18, FRAME_TRUNCATED = 0, FRAME_PARKED = 1, FRAME_CUT = 2, FRAME_UNSEEN = 3 };
 
 #define FRAME_EXTERNAL UINT32_MAX /* its address is a number of ext_frames.h */
 
@@ -24,7 +24,7 @@ struct sdk_frame {
     struct line_answer lines; /* n = 0 if there are none */
 };
 
-/* Numbers for the program counters of a record, leaf first. Returns n. */
+/* Numbers for program counters as ring_record.pc has them, leaf first. Returns n. */
 uint32_t frames_resolve(const uint64_t *pc, uint32_t n, uint32_t generation, uint32_t *ret);
 const struct sdk_frame *frame_at(uint32_t id);
 uint32_t frames_count(void);

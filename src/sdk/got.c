@@ -137,6 +137,23 @@ static int on_object(struct dl_phdr_info *info, size_t size, void *arg)
     return 0;
 }
 
+static const struct got_hook *kept;
+static size_t n_kept;
+
+void got_keep(const struct got_hook *hooks, size_t n)
+{
+    n_kept = n;
+    __atomic_store_n(&kept, hooks, __ATOMIC_RELEASE);
+}
+
+void got_install_kept(void)
+{
+    const struct got_hook *hooks = __atomic_load_n(&kept, __ATOMIC_ACQUIRE);
+
+    if (hooks)
+        got_install(hooks, n_kept, NULL);
+}
+
 int got_install(const struct got_hook *hooks, size_t n, const void *skip)
 {
     struct patching p = {hooks, n, skip, 0};

@@ -18,4 +18,8 @@ struct got_hook {
  * Returns the number of entries changed. */
 int got_install(const struct got_hook *hooks, size_t n, const void *skip);
 
+/* An extension's hooks, which are also installed in objects that are loaded later. */
+void got_keep(const struct got_hook *hooks, size_t n);
+void got_install_kept(void);
+
 #endif

@@ -110,7 +110,7 @@ static const struct unwind_rule *find_rule(const struct module_set *set, struct 
     if (unlikely(!m || !m->table)) {
         if (!m)
             objects_changed();
-        if (!m && direct_rule(pc, WALK_ARCH, room))
+        if (direct_rule(pc, WALK_ARCH, room))
             return room;
         *ret_outside = true;
         return NULL;
@@ -148,20 +148,17 @@ static uint32_t walk_frames(const struct module_set *set, struct thr *t, struct 
 
     for (uint32_t steps = 0; steps < CORE_DEPTH_MAX + 16; steps++) {
         uint64_t at = walk_lookup_pc(w);
+        bool outside, own = at >= core.self_lo && at < core.self_hi;
         const struct unwind_rule *rule;
         enum walk_result r;
-        bool outside;
 
-        if (at >= core.self_lo && at < core.self_hi) {
-            ;
-        } else if (n < max) {
-            pc[n] = w->exact && n ? w->pc + 1 : w->pc; /* the frame a signal interrupted: keep pc - 1 inside it */
-            n++;
-        } else {
+        if (!own && n == max) {
             *ret_flags |= RECORD_CUT_DEPTH;
             break;
         }
         rule = find_rule(set, t, at, &outside, &room);
+        if (!own) /* a signal handler returns to the start of the trampoline: there was no call */
+            pc[n++] = (rule && rule->cfa == UNWIND_CFA_SIGNAL ? w->pc : at) + 1;
         if (rule) {
             r = walk_step(w, rule);
         } else if (outside) {
@@ -197,6 +194,48 @@ static void copy_context(struct ring_record *r)
             r->flags |= RECORD_LINK;
     r->attrs = MIN(s->attrs_data_size, (uint16_t) CORE_ATTRS_MAX);
     memcpy(&r->pc[r->n], s->attrs_data, r->attrs);
+}
+
+void handler_keep_context(struct thr *t)
+{
+    const struct span_record *s = core.context_static ? otel_thread_ctx_v1 : NULL;
+    struct thr_context c = {0};
+    uint64_t words[sizeof c / 8];
+
+    if (s && s->valid == 1) {
+        memcpy(c.trace_id, s->trace_id, sizeof c.trace_id);
+        memcpy(c.span_id, s->span_id, sizeof c.span_id);
+        c.attrs_n = MIN(s->attrs_data_size, (uint16_t) CORE_ATTRS_MAX);
+        memcpy(c.attrs, s->attrs_data, c.attrs_n);
+    }
+    memcpy(words, &c, sizeof words);
+    atomic_fetch_add_explicit(&t->context_seq, 1, memory_order_acq_rel);
+    for (size_t i = 0, n = (offsetof(struct thr_context, attrs) + c.attrs_n + 7) / 8; i < n; i++)
+        atomic_store_explicit(&t->context[i], words[i], memory_order_relaxed);
+    atomic_fetch_add_explicit(&t->context_seq, 1, memory_order_release);
+}
+
+void handler_add_context(const struct thr *t, struct ring_record *r)
+{
+    uint32_t seq = atomic_load_explicit(&t->context_seq, memory_order_acquire);
+    uint64_t words[sizeof(struct thr_context) / 8];
+    struct thr_context c;
+
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        words[i] = atomic_load_explicit(&t->context[i], memory_order_acquire);
+    memcpy(&c, words, sizeof c);
+    if (seq & 1 || atomic_load(&t->context_seq) != seq)
+        return;
+    for (unsigned i = 0; i < sizeof c.span_id && !(r->flags & RECORD_LINK); i++)
+        if (c.span_id[i]) {
+            memcpy(r->trace_id, c.trace_id, sizeof r->trace_id);
+            memcpy(r->span_id, c.span_id, sizeof r->span_id);
+            r->flags |= RECORD_LINK;
+        }
+    if (r->attrs + c.attrs_n <= CORE_ATTRS_MAX) {
+        memcpy((uint8_t *) &r->pc[r->n] + r->attrs, c.attrs, c.attrs_n);
+        r->attrs = (uint16_t) (r->attrs + c.attrs_n);
+    }
 }
 
 /* The walker's flag `cut` stands for both reasons why a native stack may end early. */
@@ -486,7 +525,7 @@ uint32_t handler_walk_at(const struct walk_start *from, uint64_t *pc, uint32_t m
                          uint32_t *ret_generation)
 {
     const struct module_set *set = atomic_load_explicit(&core.modules, memory_order_acquire);
-    struct walk w = {.pc = from->pc, .sp = from->sp, .fp = from->fp, .bx = from->bx, .exact = true};
+    struct walk w = {.pc = from->pc, .sp = from->sp, .fp = from->fp, .bx = from->bx, .exact = !from->after};
 
     *ret_flags = 0;
     *ret_generation = set ? set->generation : 0;

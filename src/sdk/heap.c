@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 #include "sdk/core.h"
+#include "sdk/heap_unseen.h"
 #include "sdk/sys.h"
 #include "sdk/usdt.h"
 
@@ -43,6 +44,8 @@ static struct {
     uint32_t n_pool;
     struct heap_live *live;
     uint32_t live_cap, n_live;
+    uint64_t live_bytes, peak_bytes, peak; /* of all stacks; peak counts the times that live_bytes was the most so far */
+    bool ended;                            /* main() has: what is live stays so */
     uint64_t lost;
     _Atomic uint64_t samples;
 } heap;
@@ -195,14 +198,34 @@ static void unplace(uint32_t i)
     heap.live[hole].p = 0;
 }
 
+/*
+ * The peak by stack, without a copy of all stacks at each new one: a stack keeps what it had at the last peak only when it
+ * changes after it. One that has not changed since (whose number is older) still has it.
+ */
+static void change_live(uint32_t stack, int64_t count, int64_t bytes)
+{
+    struct heap_stack *s = &heap.stacks[stack];
+
+    if (s->peak != heap.peak) {
+        s->peak = heap.peak;
+        s->peak_bytes = s->live_bytes;
+    }
+    s->live_count += (uint64_t) count;
+    s->live_bytes += (uint64_t) bytes;
+    heap.live_bytes += (uint64_t) bytes;
+    if (heap.live_bytes > heap.peak_bytes) {
+        heap.peak_bytes = heap.live_bytes;
+        heap.peak++;
+    }
+}
+
 static bool remove_live(uintptr_t p, struct heap_live *ret)
 {
     for (uint32_t i = live_slot(p); heap.live && heap.live[i].p; i = (i + 1) & (heap.live_cap - 1)) {
         if (heap.live[i].p != p)
             continue;
         *ret = heap.live[i];
-        heap.stacks[ret->stack].live_count -= ret->count;
-        heap.stacks[ret->stack].live_bytes -= ret->bytes;
+        change_live(ret->stack, -(int64_t) ret->count, -(int64_t) ret->bytes);
         unplace(i);
         heap.n_live--;
         filter_add(atomic_load(&heap_filter), p, -1);
@@ -237,7 +260,8 @@ static void settle_missed(void)
         if (!p)
             continue;
         atomic_fetch_sub(&n_missed, 1);
-        remove_live(p, &l);
+        if (!heap.ended)
+            remove_live(p, &l);
     }
 }
 
@@ -266,7 +290,8 @@ void heap_take(void *p, struct heap_live *ret)
         miss((uintptr_t) p);
         return;
     }
-    remove_live((uintptr_t) p, ret);
+    if (!heap.ended)
+        remove_live((uintptr_t) p, ret);
     release();
     if (ret->p)
         USDT_FREE(p);
@@ -279,8 +304,7 @@ void heap_put_back(const struct heap_live *l)
         return;
     }
     if (live_add(*l)) {
-        heap.stacks[l->stack].live_count += l->count;
-        heap.stacks[l->stack].live_bytes += l->bytes;
+        change_live(l->stack, l->count, (int64_t) l->bytes);
     } else {
         heap.lost++;
     }
@@ -403,12 +427,11 @@ void heap_record(void *p, size_t size)
     stack = intern(pc, n, flags, generation);
     heap.stacks[stack].alloc_count += count;
     heap.stacks[stack].alloc_bytes += bytes;
-    if (heap.in_use) {
+    if (heap.in_use && !heap.ended) {
         struct heap_live l = {(uintptr_t) p, stack, (uint32_t) MIN(count, (uint64_t) UINT32_MAX), bytes};
 
         if (live_add(l)) {
-            heap.stacks[stack].live_count += l.count;
-            heap.stacks[stack].live_bytes += bytes;
+            change_live(stack, l.count, (int64_t) bytes);
         } else {
             heap.lost++;
         }
@@ -439,9 +462,11 @@ int heap_start(uint64_t interval, bool in_use)
 {
     int r = 0;
 
+    heap_unseen_begin();
     acquire();
     heap.interval = interval ? interval : 512 << 10;
     heap.in_use = in_use;
+    heap.ended = false;
     if (!heap.stacks)
         r = make_tables();
     release();
@@ -463,8 +488,18 @@ void heap_stop(void)
         memset(f->bits + f->size / 8, 0, f->size);
         heap.n_live = 0;
         for (uint32_t i = 0, n = atomic_load(&heap.n_stacks); i < n; i++)
-            heap.stacks[i].live_count = heap.stacks[i].live_bytes = 0;
+            heap.stacks[i].live_count = heap.stacks[i].live_bytes = heap.stacks[i].peak_bytes = heap.stacks[i].peak = 0;
+        heap.live_bytes = heap.peak_bytes = heap.peak = 0;
     }
+    release();
+}
+
+void heap_main_ended(void)
+{
+    heap_unseen_main_ended();
+    if (!acquire_briefly()) /* exit() was called in a signal handler, which interrupted the holder */
+        return;
+    heap.ended = heap.live != NULL;
     release();
 }
 
@@ -478,6 +513,8 @@ void heap_stack_at(uint32_t i, struct heap_stack *ret, uint64_t *pc)
 {
     acquire();
     *ret = heap.stacks[i];
+    if (ret->peak != heap.peak)
+        ret->peak_bytes = ret->live_bytes;
     release();
     if (pc)
         memcpy(pc, heap.pool + ret->off, ret->n * sizeof *pc); /* never changes */

@@ -36,6 +36,8 @@ void *heap_allocator(void);
 
 int heap_start(uint64_t interval, bool in_use);
 void heap_stop(void); /* ends sampling; live samples are forgotten */
+/* main() has ended: what is in use now stays in the profile, whatever destructors and handlers of exit() free. */
+void heap_main_ended(void);
 
 /* The slow paths of the hooks. heap_decide() is called with the countdown below zero and returns true if this
  * allocation is to be sampled. */
@@ -93,6 +95,8 @@ struct heap_stack {
     uint64_t hash;
     uint64_t alloc_count, alloc_bytes; /* counts in 1/65536 */
     uint64_t live_count, live_bytes;
+    uint64_t peak_bytes; /* live_bytes when all stacks together had the most */
+    uint64_t peak;       /* which peak that was (heap.c) */
 };
 
 uint32_t heap_stacks(void);

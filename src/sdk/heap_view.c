@@ -68,6 +68,7 @@ void heap_view_at(uint32_t i, int delta, struct heap_view *ret)
     ret->v[1] = (int64_t) (s.alloc_bytes - (delta ? v->bytes : 0));
     ret->v[2] = rounded(s.live_count);
     ret->v[3] = (int64_t) s.live_bytes;
+    ret->v[4] = (int64_t) s.peak_bytes;
     if (delta) {
         v->next_count = s.alloc_count;
         v->next_bytes = s.alloc_bytes;

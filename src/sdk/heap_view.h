@@ -9,7 +9,7 @@ struct heap_view {
     const uint32_t *frames; /* leaf first */
     uint32_t n;
     uint8_t flags;
-    int64_t v[4]; /* alloc_objects, alloc_space, inuse_objects, inuse_space */
+    int64_t v[5]; /* alloc_objects, alloc_space, inuse_objects, inuse_space, peak_space */
 };
 
 /* Assigns frame numbers to new stacks, before their modules are forgotten. */

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/futex_locks.h"
 #include "sdk/got.h"
 #include "sdk/heap.h"
 #include "sdk/lock.h"
@@ -36,6 +37,10 @@ void start_report(const char *message) /* not printed: the host calls wick_flush
 }
 
 void start_chose(const char *text) /* not printed either */
+{
+}
+
+void start_unseen(int64_t bytes) /* nor this: it is in the profile */
 {
 }
 
@@ -218,6 +223,9 @@ void start_hooks(void)
         got_install(heap_hooks, ARRAY_SIZE(heap_hooks), NULL);
         new_hooks_install((void *) real.malloc);
     }
-    if (core.types & WICK_LOCK)
+    if (core.types & WICK_LOCK) {
         got_install(lock_hooks, ARRAY_SIZE(lock_hooks), NULL);
+        futex_locks_install();
+    }
+    got_install_kept();
 }

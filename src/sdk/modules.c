@@ -21,6 +21,7 @@
 #include "elf/elf.h"
 #include "elf/elf_id.h"
 #include "proc/proc_path.h"
+#include "unwind/direct.h"
 #include "unwind/loaded.h"
 #include "unwind/walk.h"
 
@@ -185,6 +186,8 @@ static uint64_t text_offset(const struct dl_phdr_info *info)
     return 0;
 }
 
+static bool tables_later;
+
 static int64_t add_file(const struct dl_phdr_info *info, bool first)
 {
     struct module_file f = {.is_program = first};
@@ -206,8 +209,11 @@ static int64_t add_file(const struct dl_phdr_info *info, bool first)
             f.memory = (const uint8_t *) info->dlpi_addr;
             f.memory_size = 2 * WALK_PAGE;
         }
-        make_table(&f, info);
         files[n_files++] = f;
+    }
+    if (!tables_later && !files[i].table_made) {
+        files[i].table_made = true;
+        make_table(&files[i], info);
     }
     files[i].lo = f.lo;
     files[i].hi = f.hi;
@@ -347,7 +353,7 @@ static int publish(void)
     return m.error;
 }
 
-int modules_refresh(void)
+static int refresh(bool make_tables)
 {
     uint64_t counts[2] = {0};
     int r = 0;
@@ -355,7 +361,9 @@ int modules_refresh(void)
     pthread_mutex_lock(&loader_lock);
     dl_iterate_phdr(on_count, counts);
     atomic_store(&core.modules_stale, false);
-    if (!generation || counts[0] != seen_adds || counts[1] != seen_subs) {
+    if (make_tables)
+        tables_later = false;
+    if (!generation || make_tables || counts[0] != seen_adds || counts[1] != seen_subs) {
         seen_adds = counts[0];
         seen_subs = counts[1];
         r = publish();
@@ -363,4 +371,19 @@ int modules_refresh(void)
     }
     pthread_mutex_unlock(&loader_lock);
     return r;
+}
+
+int modules_refresh(void)
+{
+    return refresh(false);
+}
+
+void modules_tables_later(void)
+{
+    tables_later = direct_works();
+}
+
+int modules_make_tables(void)
+{
+    return tables_later ? refresh(true) : 0;
 }

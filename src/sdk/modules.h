@@ -20,6 +20,7 @@ struct module_file {
     uint8_t build_id[BUILD_ID_MAX];
     uint32_t build_id_n;
     struct unwind_table *table;
+    bool table_made; /* or tried */
     const uint8_t *memory; /* the vdso's image, NULL for files */
     size_t memory_size;
     uint64_t lo, hi, bias; /* where it was mapped last */
@@ -29,6 +30,11 @@ struct module_file {
 /* Checks whether objects were loaded or unloaded, and publishes a new set if so. Returns 1 if it did, 0, or a negative
  * errno. */
 int modules_refresh(void);
+/* From the first refresh until modules_make_tables(), objects have no unwind tables: the handler reads each rule from the object
+ * itself. They cost milliseconds, which a process that ends at once should not spend. Before the first refresh. */
+void modules_tables_later(void);
+/* Makes them; returns like modules_refresh(). */
+int modules_make_tables(void);
 /* The file with the index module.file; 0 is a file without a name, for code outside all objects. */
 const struct module_file *modules_file(uint32_t i);
 uint32_t modules_files(void);

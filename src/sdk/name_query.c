@@ -10,6 +10,19 @@
 
 enum { NO_SIZE_REACH = 4096 }; /* how far an address may be above a symbol without a size */
 
+void name_query_sort(struct name_query *q, size_t n)
+{
+    for (size_t gap = n / 2; gap; gap /= 2) /* shell sort: needs no memory, and the lists are short */
+        for (size_t i = gap; i < n; i++) {
+            struct name_query x = q[i];
+            size_t k = i;
+
+            for (; k >= gap && q[k - gap].address > x.address; k -= gap)
+                q[k] = q[k - gap];
+            q[k] = x;
+        }
+}
+
 /* Index of the first query at or above the address. */
 static size_t lower(const struct name_query *q, size_t n, uint64_t address)
 {

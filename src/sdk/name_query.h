@@ -21,6 +21,7 @@ struct name_query {
     uint8_t rank;
 };
 
+void name_query_sort(struct name_query *q, size_t n);
 /* Fills in names from .symtab and .dynsym. Returns how many have one. */
 size_t name_query(const struct elf_file *f, struct name_query *q, size_t n);
 

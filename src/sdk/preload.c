@@ -9,23 +9,28 @@
  *   WICK_SECCOMP filters of `wick run`    WICK_ROOT command's pid  WICK_PARTS see part_send.h
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/mem.h"
 #include "base/seccomp.h"
 #include "sdk/core.h"
 #include "sdk/ending.h"
+#include "sdk/futex_locks.h"
 #include "sdk/heap.h"
 #include "sdk/last_error.h"
+#include "sdk/modules.h"
 #include "sdk/new_hooks.h"
 #include "sdk/part_send.h"
 #include "sdk/provider.h"
 #include "sdk/signal_hooks.h"
 #include "sdk/start.h"
+#include "sdk/static_alloc.h"
 #include "sdk/sys.h"
 #include "sdk/thread_hooks.h"
 
@@ -94,15 +99,126 @@ FILE *open_file64(const char *path, const char *mode)
     return open_file(path, mode);
 }
 
+/*
+ * Chromium's processes that are to fork and to enter sandboxes check that they have one thread by the number of links of
+ * /proc/self/task, which is that of its entries.
+ */
+static bool shows_threads(const char *path)
+{
+    struct wick_provider *p = path ? provider_current() : NULL;
+
+    if (likely(!p) || !strstr(path, "self/task"))
+        return false;
+    path = strstr(path, "self/task") + strlen("self/task");
+    return (!*path || strcmp(path, "/") == 0) && atomic_load(&p->thread_running) && p->pid == getpid();
+}
+
+/* The same function under both of its names: the structure has 64-bit fields under either. */
+EXPORT int stat_at(int directory, const char *path, struct stat *ret, int flags) __asm__("fstatat");
+EXPORT int stat_at64(int directory, const char *path, struct stat *ret, int flags) __asm__("fstatat64");
+
+int stat_at(int directory, const char *path, struct stat *ret, int flags)
+{
+    int r = (int) sys_call(SYS_newfstatat, directory, (long) path, (long) ret, flags);
+
+    if (r < 0) {
+        errno = -r;
+        return -1;
+    }
+    if (unlikely(shows_threads(path)) && ret->st_nlink > 3)
+        ret->st_nlink--;
+    return 0;
+}
+
+int stat_at64(int directory, const char *path, struct stat *ret, int flags)
+{
+    return stat_at(directory, path, ret, flags);
+}
+
 static char file_name[4096]; /* copies of WICK_FILE and WICK_ROOT, because programs like nginx clear their
                                 environment */
 static uint64_t root_pid;
 
+/* --- the end of main --- */
+/* A child of vfork() shares our memory. No system call once profiling has stopped: seccomp. */
+static void main_ended(void)
+{
+    struct wick_provider *p = provider_current();
+
+    if (p && atomic_load(&p->thread_running) && p->pid == getpid())
+        heap_main_ended();
+}
+
+int (*preload_main)(int, char **, char **);
+__attribute__((visibility("hidden"))) void *preload_start_main;
+__attribute__((visibility("hidden"))) int preload_run_main(int argc, char **argv, char **envp);
+
+__attribute__((constructor(101))) static void find_start_main(void)
+{
+    preload_start_main = dlsym(RTLD_NEXT, "__libc_start_main");
+}
+
+int preload_run_main(int argc, char **argv, char **envp)
+{
+    int status = preload_main(argc, argv, envp);
+
+    main_ended();
+    return status;
+}
+
+/* __libc_start_main(main, ...), called by the program's first instructions: with another main, all else unchanged. */
+#if defined(__x86_64__)
+__asm__(".text\n"
+        ".globl __libc_start_main\n"
+        ".type __libc_start_main, @function\n"
+        "__libc_start_main:\n"
+        "    .cfi_startproc\n"
+        "    mov %rdi, preload_main(%rip)\n"
+        "    lea preload_run_main(%rip), %rdi\n"
+        "    jmp *preload_start_main(%rip)\n"
+        "    .cfi_endproc\n"
+        ".size __libc_start_main, . - __libc_start_main\n");
+#elif defined(__aarch64__)
+__asm__(".text\n"
+        ".globl __libc_start_main\n"
+        ".type __libc_start_main, %function\n"
+        "__libc_start_main:\n"
+        "    .cfi_startproc\n"
+        "    adrp x16, preload_main\n"
+        "    str x0, [x16, :lo12:preload_main]\n"
+        "    adrp x0, preload_run_main\n"
+        "    add x0, x0, :lo12:preload_run_main\n"
+        "    adrp x16, preload_start_main\n"
+        "    ldr x16, [x16, :lo12:preload_start_main]\n"
+        "    br x16\n"
+        "    .cfi_endproc\n"
+        ".size __libc_start_main, . - __libc_start_main\n");
+#endif
+
+EXPORT void exit(int status)
+{
+    void (*real)(int) = (void (*)(int)) dlsym(RTLD_NEXT, "exit");
+
+    main_ended();
+    real(status);
+    __builtin_unreachable();
+}
+
 /* The hooks are found by their names, except for functions of another allocator that do not call malloc(). */
+static const char *unseen; /* an allocator */
+
 void start_hooks(void)
 {
-    if (core.types & (WICK_ALLOC | WICK_HEAP))
+    const char *name = NULL;
+
+    if (core.types & (WICK_ALLOC | WICK_HEAP)) {
         new_hooks_install(heap_allocator());
+        name = static_alloc_install();
+    }
+    if (name)
+        unseen = name;
+    if (core.types & WICK_LOCK)
+        futex_locks_install();
 }
 
 /* --- start --- */
@@ -132,6 +248,18 @@ void start_chose(const char *text)
 {
     if (root_pid == (uint64_t) getpid())
         say("the endpoint of", text);
+}
+
+void start_unseen(int64_t bytes)
+{
+    static _Atomic bool said;
+    char text[160];
+
+    if (atomic_exchange(&said, true))
+        return;
+    snprintf(text, sizeof text, "%lld MiB are not from malloc() but from another allocator, a garbage collector or mmap(): frame [unseen]",
+             (long long) (bytes >> 20));
+    say("of the memory of", text);
 }
 
 static uint64_t number(const char *name)
@@ -188,6 +316,8 @@ static void start(void)
         say("profiling is off in", wick_last_error());
         return;
     }
+    if (unseen)
+        say("allocations are not seen in", unseen);
     if (p->s.file || p->s.exporting)
         signal_hooks_start(root_pid);
     if (pprof && *pprof && root_pid == (uint64_t) getpid() && wick_serve_pprof(p, pprof) < 0)
@@ -210,6 +340,8 @@ __attribute__((constructor(101))) static void on_load(void)
     snprintf(file_name, sizeof file_name, "%s", secure_getenv("WICK_FILE") ? secure_getenv("WICK_FILE") : "");
     root_pid = number("WICK_ROOT");
     part_send_to(secure_getenv("WICK_PARTS"));
+    core.context_static = true; /* this library's thread-local variables are (initial-exec) */
+    modules_tables_later();
     start();
 }
 
@@ -219,6 +351,9 @@ __attribute__((destructor(101))) static void on_unload(void)
 
     if (!p || !atomic_load(&p->thread_running) || p->pid != getpid()) /* makes no system call once it is stopped:
                                                                          seccomp */
+        return;
+    thr_end_process((uint64_t) (uintptr_t) preload_main);
+    if (root_pid != (uint64_t) p->pid && !provider_has_samples(p)) /* a short-lived child should not cost more than it does */
         return;
     ending_hurry(ENDING_EXPORT_MS);
     wick_stop(p);

@@ -18,7 +18,9 @@
 #include "model/semconv.h"
 #include "sdk/ext_frames.h"
 #include "sdk/frame_table.h"
+#include "sdk/heap_unseen.h"
 #include "sdk/heap_view.h"
+#include "sdk/start.h"
 #include "sdk/modules.h"
 #include "sdk/span.h"
 
@@ -39,14 +41,14 @@ struct profile_maker {
 };
 
 static const struct {
-    const char *types[4][2];
+    const char *types[5][2];
     uint32_t n, n_otlp; /* OTLP leaves out the first n - n_otlp types */
     const char *period[2];
 } kinds[N_KINDS] = {
     [TYPE_CPU] = {{{"samples", "count"}, {"cpu", "nanoseconds"}}, 2, 1, {"cpu", "nanoseconds"}},
     [TYPE_WALL] = {{{"samples", "count"}, {"wall", "nanoseconds"}}, 2, 1, {"wall", "nanoseconds"}},
     [TYPE_HEAP] =
-        {{{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}},
+        {{{"alloc_objects", "count"}, {"alloc_space", "bytes"}, {"inuse_objects", "count"}, {"inuse_space", "bytes"}, {"peak_space", "bytes"}},
          4,
          4,
          {"space", "bytes"}},
@@ -145,12 +147,12 @@ static uint32_t make_native(struct profile_maker *m, const struct sdk_frame *f)
 {
     const struct module_file *file = modules_file(f->file);
     uint64_t address = f->address + (m->pprof && f->file && file ? file->bias : 0);
-    uint32_t attr = builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), STR("native"));
     struct line lines[LINES_MAX];
-    uint32_t n = make_lines(m, f, lines, LINES_MAX);
+    uint32_t n = make_lines(m, f, lines, LINES_MAX), attr;
 
     if (!f->file && n) /* "[truncated]" and its like */
         return builder_location(m->b, &(struct builder_location){.lines = lines, .n_lines = n});
+    attr = builder_attr_str(m->b, STR(SEMCONV_FRAME_TYPE), STR("native"));
     return builder_location(m->b, &(struct builder_location){.mapping = mapping_of(m, f->file),
                                                              .address = address,
                                                              .lines = lines,
@@ -273,33 +275,53 @@ void profile_heap_at(const struct profile_part *part, uint32_t i, struct heap_vi
         ret->v[k] -= part->base[i].v[k];
 }
 
+static void put_unseen(struct profile_maker *m, const struct profile_part *part, int64_t allocated)
+{
+    int64_t unseen = heap_unseen(allocated), values[5] = {0, 0, 0, unseen, unseen};
+    uint32_t frame = FRAME_UNSEEN;
+
+    if (!unseen)
+        return;
+    builder_sample(m->b, &(struct builder_sample){
+                             .stack = make_stack(m, &frame, 1), .values = values, .n_values = part->peak ? 5 : 4});
+    start_unseen(unseen);
+}
+
 static void put_heap(struct profile_maker *m, const struct profile_part *part)
 {
+    int64_t allocated = 0;
+
     for (uint32_t i = 0, n = heap_view_count(); i < n; i++) {
         struct heap_view v;
 
+        heap_view_at(i, 0, &v);
+        allocated += v.v[1];
         profile_heap_at(part, i, &v);
         if (v.v[0] | v.v[1] | v.v[2] | v.v[3])
-            builder_sample(
-                m->b, &(struct builder_sample){.stack = make_stack(m, v.frames, v.n), .values = v.v, .n_values = 4});
+            builder_sample(m->b, &(struct builder_sample){
+                                     .stack = make_stack(m, v.frames, v.n), .values = v.v, .n_values = part->peak ? 5 : 4});
     }
+    if (!part->n_base)
+        put_unseen(m, part, allocated);
 }
 
 static void put_part(struct profile_maker *m, const struct profile_part *part)
 {
     uint32_t n = m->pprof ? kinds[part->type].n : kinds[part->type].n_otlp, skip = kinds[part->type].n - n;
     const char *const *period = kinds[part->type].period;
-    struct value_type types[4];
+    struct value_type types[5];
     struct profile *p;
 
+    n += part->peak;
     for (uint32_t i = 0; i < n; i++)
         types[i] = (struct value_type){builder_string(m->b, str_from(kinds[part->type].types[skip + i][0])),
                                        builder_string(m->b, str_from(kinds[part->type].types[skip + i][1]))};
     p = builder_profile(m->b, types, n);
     if (p) {
         p->period = part->period;
-        p->time_ns = part->time_ns;
-        p->duration_ns = part->duration_ns;
+        p->time_ns = part->type == TYPE_HEAP ? part->time_ns : MIN(part->time_ns, agg_earliest(part->agg));
+        p->duration_ns =
+            part->duration_ns + part->time_ns - p->time_ns; /* a sample may be drained after its interval */
         p->default_type = part->type == TYPE_HEAP ? 4 : 0;
         p->period_type =
             (struct value_type){builder_string(m->b, str_from(period[0])), builder_string(m->b, str_from(period[1]))};

@@ -14,6 +14,7 @@ struct profile_part {
     int type;                     /* TYPE_CPU ...; TYPE_HEAP is all four values of allocation and use */
     const struct agg *agg;        /* not for TYPE_HEAP */
     int delta;                    /* TYPE_HEAP: allocations since the last export */
+    bool peak;                    /* TYPE_HEAP: with peak_space */
     const struct heap_view *base; /* TYPE_HEAP: values to subtract, for the first n_base stacks; NULL = none */
     uint32_t n_base;
     int64_t time_ns, duration_ns, period;

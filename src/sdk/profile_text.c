@@ -36,7 +36,7 @@ static void put_frames(struct buf *out, const uint32_t *frames, uint32_t n)
 {
     buf_puts(out, " @");
     for (uint32_t i = 0; i < n; i++)
-        buf_printf(out, " 0x%llx", (unsigned long long) address_of(frame_at(frames[i])) + (i > 0)); /* return address */
+        buf_printf(out, " 0x%llx", (unsigned long long) address_of(frame_at(frames[i])) + 1); /* return address */
     for (uint32_t i = 0; i < n; i++) {
         const struct sdk_frame *f = frame_at(frames[i]);
 

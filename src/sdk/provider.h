@@ -35,6 +35,7 @@ struct wick_provider {
     int64_t alone_ms;   /* interval after which to check again whether the host's threads have all ended */
     pthread_mutex_t lock;
     pthread_cond_t changed;                     /* signalled when something below was done */
+    bool ended;                                 /* under lock: the thread has nothing left to do */
     uint64_t flush_wanted, flush_done;          /* under lock: flushes requested and done */
     int flush_result;                           /* under lock */
     char flush_error[ERR_MESSAGE_MAX];          /* under lock */
@@ -54,14 +55,21 @@ struct wick_provider {
     _Atomic unsigned governor;
     char last_error[256]; /* under lock */
     /* values at the governor's last check */
-    int64_t gov_mono, gov_cpu, gov_own;
+    int64_t gov_mono, gov_cpu, gov_own, gov_wall, gov_samples;
+    /* the two levers' costs so far: looking at waiting threads, and taking CPU samples */
+    int64_t wall_cost, samples_cost;
+    int64_t wall_next; /* wall: when the next look at the threads is due */
+    _Atomic int64_t wall_last;        /* the last look; 0: none since sampling began */
+    int64_t scan_next;
     struct agg file_totals[N_TYPES]; /* for the option `file`: sums since the start */
     pid_t pid;
     char host[65];                /* host.name */
-    uint64_t heap_samples_before; /* samples of the parent, in a forked child */
+    uint64_t samples_before; /* samples of the parent, in a forked child */
 };
 
 struct wick_provider *provider_current(void);
+/* True if there are samples of this process, of any type. No system call. */
+bool provider_has_samples(const struct wick_provider *p);
 /* Start and end the background thread. */
 int provider_start_thread(struct wick_provider *p, struct err *e);
 void provider_stop_thread(struct wick_provider *p);

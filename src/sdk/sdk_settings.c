@@ -107,34 +107,6 @@ static int read_headers(struct settings *s, const char *text, struct err *e)
     return 0;
 }
 
-/* "host:port", "[::1]:port", "host" */
-static int read_authority(struct settings *s, struct str a, uint16_t def, struct err *e)
-{
-    struct str host = a, port = {0};
-    uint64_t n = def;
-    ptrdiff_t at;
-
-    if (str_find_char(a, '@') >= 0) /* it is not printed */
-        return err_set(e, -EINVAL, "endpoint: user names and passwords in URLs are not supported; use a header");
-    if (a.n && a.p[0] == '[') {
-        at = str_find_char(a, ']');
-        if (at < 0)
-            return err_set(e, -EINVAL, "endpoint '%.*s': '[' without ']'", STR_FMT(a));
-        host = str_slice(a, 1, (size_t) at);
-        port = str_slice(a, (size_t) at + 1, a.n);
-    } else if ((at = str_find_char(a, ':')) >= 0) {
-        host = str_slice(a, 0, (size_t) at);
-        port = str_slice(a, (size_t) at, a.n);
-    }
-    if (port.n && (port.p[0] != ':' || str_to_u64(str_slice(port, 1, port.n), 10, &n) < 0 || !n || n > 65535))
-        return err_set(e, -EINVAL, "endpoint '%.*s' has no valid port", STR_FMT(a));
-    if (!host.n)
-        return err_set(e, -EINVAL, "endpoint '%.*s' has no host", STR_FMT(a));
-    s->host = arena_str(&s->arena, host);
-    s->port = (uint16_t) n;
-    return 0;
-}
-
 /* ask: the endpoint is an http(s) URL, so that a peer at a port of its own may take either protocol. */
 static int read_protocol(struct settings *s, int option, bool ask, struct err *e)
 {
@@ -163,36 +135,26 @@ static int read_protocol(struct settings *s, int option, bool ask, struct err *e
 
 static int read_endpoint(struct settings *s, const struct wick_options *o, struct err *e)
 {
-    bool specific = false, scheme = true;
+    bool specific = false;
     char shown[URL_SHOWN];
     const char *text = is_set(o->endpoint) ? o->endpoint : otlp_env(s, "ENDPOINT", &specific);
     const char *env_insecure = otlp_env(s, "INSECURE", NULL);
-    struct str rest = str_from(text), authority;
+    struct url_endpoint u;
     int r;
 
     if (!text || strcmp(text, "none") == 0)
         return 0;
-    if (str_starts(rest, STR("http://"))) {
-        rest = str_slice(rest, 7, rest.n);
-    } else if (str_starts(rest, STR("https://"))) {
-        rest = str_slice(rest, 8, rest.n);
-        s->tls = true;
-    } else if (str_find(rest, STR("://")) >= 0) {
-        return err_set(e, -EINVAL, "endpoint '%s': the scheme must be http or https",
-                       url_redact(text, shown, sizeof shown));
-    } else {
-        scheme = false;
-        s->tls = !o->insecure && !(env_insecure && strcmp(env_insecure, "true") == 0);
-    }
-    if (o->insecure && scheme && s->tls)
-        return err_set(e, -EINVAL, "endpoint '%s' uses https, but insecure is set",
-                       url_redact(text, shown, sizeof shown));
-    authority = str_cut(&rest, '/');
-    r = read_authority(s, authority, 0, e);
+    r = url_endpoint(text, &u, e);
     if (r < 0)
         return r;
-    s->path = rest.p ? arena_str(&s->arena, (struct str){rest.p - 1, rest.n + 1}) : STR("/");
-    r = read_protocol(s, o->protocol, scheme, e);
+    if (o->insecure && u.tls)
+        return err_set(e, -EINVAL, "endpoint '%s' uses https, but insecure is set",
+                       url_redact(text, shown, sizeof shown));
+    s->tls = u.scheme ? u.tls : !o->insecure && !(env_insecure && strcmp(env_insecure, "true") == 0);
+    s->host = arena_str(&s->arena, u.host);
+    s->port = u.port;
+    s->path = u.path.p ? arena_str(&s->arena, u.path) : STR("/");
+    r = read_protocol(s, o->protocol, u.scheme, e);
     if (r < 0)
         return r;
     while (s->path.n && s->path.p[s->path.n - 1] == '/')

@@ -307,26 +307,61 @@ static void answer_cmdline(struct serve_conn *c)
     answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
 }
 
-/* Names for run-time addresses, which pprof requests when a profile has none. */
-static void answer_symbol(struct serve_conn *c, struct str body)
+/* One of the addresses of a request, and the file that it is in. */
+struct asked_address {
+    uint64_t pc;
+    const struct module *module;
+};
+
+static size_t read_addresses(struct str body, struct asked_address *ret, size_t max)
 {
     const struct module_set *set = atomic_load(&core.modules);
+    size_t n = 0;
+
+    while (body.n && n < max && set) {
+        struct asked_address one = {0};
+
+        if (str_to_u64(str_trim(str_cut(&body, '+')), 16, &one.pc) == 0 && (one.module = modules_find(set, one.pc)))
+            ret[n++] = one;
+    }
+    return n;
+}
+
+/* Names all addresses that are in the file, which is read once. */
+static void name_addresses(uint32_t file, const struct asked_address *v, size_t n, struct name_query *q,
+                           struct buf *out)
+{
+    _cleanup_(elf_freep) struct elf_file *f = NULL;
+    size_t k = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (v[i].module->file == file)
+            q[k++] = (struct name_query){.address = v[i].pc - v[i].module->bias, .index = (uint32_t) i};
+    if (!k || modules_open(modules_file(file), &f) < 0)
+        return;
+    name_query_sort(q, k);
+    name_query(f, q, k);
+    for (size_t i = 0; i < k; i++)
+        if (q[i].name.n)
+            buf_printf(out, "0x%llx %.*s\n", (unsigned long long) v[q[i].index].pc, STR_FMT(q[i].name));
+}
+
+/* Names for run-time addresses, which pprof requests when a profile has none: 0xADDR+0xADDR. */
+static void answer_symbol(struct serve_conn *c, struct str body)
+{
+    size_t max = body.n / 2 + 1, n;
+    _cleanup_(mem_freep) struct asked_address *v = mem_alloc(max * sizeof *v);
+    _cleanup_(mem_freep) struct name_query *q = mem_alloc(max * sizeof *q);
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
-    buf_puts(&b, "num_symbols: 1\n");
-    for (int i = 0; body.n && i < 4096; i++) {
-        struct str one = str_trim(str_cut(&body, '+'));
-        _cleanup_(elf_freep) struct elf_file *f = NULL;
-        struct name_query q = {0};
-        const struct module *m;
-        uint64_t pc;
-
-        if (str_to_u64(one, 16, &pc) < 0 || !set || !(m = modules_find(set, pc)))
-            continue;
-        q.address = pc - m->bias;
-        if (modules_open(modules_file(m->file), &f) == 0 && name_query(f, &q, 1))
-            buf_printf(&b, "0x%llx %.*s\n", (unsigned long long) pc, STR_FMT(q.name));
+    if (!v || !q) {
+        refuse(c, 500, "out of memory\n");
+        return;
     }
+    buf_puts(&b, "num_symbols: 1\n");
+    n = read_addresses(body, v, max);
+    for (uint32_t file = 1; n && file < modules_files(); file++)
+        name_addresses(file, v, n, q, &b);
     answer(c, 200, "text/plain; charset=utf-8", b.p, b.n, "");
 }
 

@@ -2,7 +2,7 @@
 /*
  * Detects the end of an unmodified program without changing what the program sees.
  *
- * SIGTERM, SIGINT, SIGHUP: where the program leaves them at their default action, we install a handler that flushes and
+ * SIGTERM, SIGINT, SIGHUP, and SIGABRT of abort(): where the program leaves them at their default action, we install a handler that flushes and
  * then lets the signal end the process. The program is shown its own setting: sigaction() and its relatives report
  * SIG_DFL, and setting SIG_DFL puts our handler back. A handler of the program's replaces ours; one that it installs
  * for a single use (SA_RESETHAND) is called from ours, because the next such signal has the default action.
@@ -18,6 +18,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
@@ -62,7 +63,7 @@ struct watched_signal {
     struct sigaction wish; /* what the program set; zero is the default action */
 };
 
-static struct watched_signal watched[] = {{.sig = SIGTERM}, {.sig = SIGINT}, {.sig = SIGHUP}};
+static struct watched_signal watched[] = {{.sig = SIGTERM}, {.sig = SIGINT}, {.sig = SIGHUP}, {.sig = SIGABRT}};
 
 __attribute__((constructor(101))) static void find_real(void)
 {
@@ -102,10 +103,10 @@ static void flush(unsigned root_ms, unsigned child_ms)
 
     if (!p)
         return;
+    thr_end_process((uint64_t) (uintptr_t) preload_main);
     if (is_root())
         ending_flush(root_ms);
-    else if (heap_samples() > p->heap_samples_before ||
-             sys_clock_ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000000 / core_rate())
+    else if (provider_has_samples(p))
         ending_flush(child_ms);
 }
 
@@ -124,7 +125,7 @@ EXPORT void _Exit(int status)
 /* --- signals --- */
 static struct watched_signal *find_watched(int sig)
 {
-    if (likely(sig != SIGTERM && sig != SIGINT && sig != SIGHUP) || !atomic_load(&watching))
+    if (likely(sig != SIGTERM && sig != SIGINT && sig != SIGHUP && sig != SIGABRT) || !atomic_load(&watching))
         return NULL;
     for (size_t i = 0; i < ARRAY_SIZE(watched); i++)
         if (watched[i].sig == sig)
@@ -343,8 +344,8 @@ EXPORT int prctl(int option, ...)
     return real.prctl(option, a[0], a[1], a[2], a[3]);
 }
 
-/* syscall() may be any call, even a clone() that returns on another stack: all calls except seccomp() are a plain
- * jump. */
+/* syscall() may be any call, even a clone() that returns on another stack: all calls except seccomp() and unshare() are a
+ * plain jump. */
 #if defined(__x86_64__)
 __asm__(".text\n"
         ".globl syscall\n"
@@ -352,6 +353,8 @@ __asm__(".text\n"
         "syscall:\n"
         "    .cfi_startproc\n"
         "    cmp $317, %rdi\n" /* SYS_seccomp */
+        "    je 1f\n"
+        "    cmp $272, %rdi\n" /* SYS_unshare */
         "    je 1f\n"
         "2:  mov signal_hooks_real_syscall(%rip), %rax\n"
         "    test %rax, %rax\n"
@@ -385,6 +388,8 @@ __asm__(".text\n"
         "    ldr x16, [x16, :lo12:signal_hooks_real_syscall]\n"
         "    cmp x0, #277\n" /* SYS_seccomp */
         "    b.eq 1f\n"
+        "    cmp x0, #97\n" /* SYS_unshare */
+        "    b.eq 1f\n"
         "    cbz x16, 1f\n"
         "    br x16\n"
         "1:  stp x29, x30, [sp, #-80]!\n .cfi_adjust_cfa_offset 80\n .cfi_offset 30, -72\n"
@@ -415,4 +420,20 @@ __attribute__((visibility("hidden"), used)) void signal_hooks_before_syscall(lon
     if (number == SYS_seccomp &&
         (operation == SECCOMP_SET_MODE_STRICT || (operation == SECCOMP_SET_MODE_FILTER && filter)))
         seal();
+    if (number == SYS_unshare && operation & CLONE_NEWUSER)
+        seal();
+}
+
+/* The kernel refuses a new user namespace to a process with threads. */
+EXPORT int unshare(int flags)
+{
+    long r;
+
+    need_real();
+    if (flags & CLONE_NEWUSER)
+        seal();
+    r = sys_call(SYS_unshare, flags, 0, 0, 0);
+    if (r < 0)
+        errno = (int) -r;
+    return r < 0 ? -1 : 0;
 }

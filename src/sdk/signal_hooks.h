@@ -9,4 +9,7 @@
  * of the command itself: its children get less time for that, because a shell can start thousands of them. */
 void signal_hooks_start(uint64_t root);
 
+/* preload.c: the program's main(). */
+__attribute__((visibility("hidden"))) extern int (*preload_main)(int, char **, char **);
+
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the stack of a sleeping thread (sleeping.h). /proc/self/task/TID/syscall is "running", or "NR ARG... SP PC" in
- * hexadecimal. A thread that used no CPU time between two checks has not run, so its stack as read in between is
- * consistent.
+ * hexadecimal, where NR is -1 outside of system calls. A thread that used no CPU time between two checks has not run,
+ * so its stack as read in between is consistent.
  */
 #include "sdk/sleeping.h"
 
@@ -12,7 +12,7 @@
 #include "base/str.h"
 #include "sdk/sys.h"
 
-static bool read_registers(int tid, uint64_t *pc, uint64_t *sp)
+static bool read_registers(int tid, struct walk_start *ret)
 {
     char path[64], text[256];
     struct str rest;
@@ -27,15 +27,16 @@ static bool read_registers(int tid, uint64_t *pc, uint64_t *sp)
     got = sys_call(SYS_read, fd, (long) text, sizeof text, 0);
     sys_call(SYS_close, fd, 0, 0, 0);
     rest = (struct str){text, got > 0 ? (uint32_t) got : 0};
-    for (*sp = *pc = 0; rest.n; n++) {
+    ret->after = !str_starts(rest, STR("-1 ")); /* it waits in a system call, not for a page */
+    for (; rest.n; n++) {
         struct str one = str_trim(str_cut(&rest, ' '));
 
         if (n && str_to_u64(str_starts(one, STR("0x")) ? str_slice(one, 2, one.n) : one, 16, &v) < 0)
             return false;
-        *sp = *pc;
-        *pc = v;
+        ret->sp = ret->pc;
+        ret->pc = v;
     }
-    return n >= 3 && *sp && *pc;
+    return n >= 3 && ret->sp && ret->pc;
 }
 
 uint32_t sleeping_walk(const struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation)
@@ -44,7 +45,7 @@ uint32_t sleeping_walk(const struct thr *t, uint64_t *pc, uint32_t max, uint8_t 
     struct walk_start from = {0};
     uint32_t n;
 
-    if (before < 0 || !read_registers(t->tid, &from.pc, &from.sp))
+    if (before < 0 || !read_registers(t->tid, &from))
         return 0;
     n = handler_walk_at(&from, pc, max, ret_flags, ret_generation);
     return thr_cpu_ns(t->tid) == before ? n : 0;

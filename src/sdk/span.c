@@ -7,15 +7,18 @@
 #include <linux/memfd.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
 #include "model/semconv.h"
+#include "sdk/core.h"
 #include "sdk/ext.h"
 #include "sdk/last_error.h"
 #include "wick.h"
@@ -59,6 +62,7 @@ static struct {
     struct process_header *map;
     unsigned half;
     char name[256], version[256], types[64];
+    char number[17]; /* in hex; empty: not drawn yet */
 } context;
 
 /* --- threads --- */
@@ -78,6 +82,15 @@ static void make_key(void)
     have_key = pthread_key_create(&key, on_thread_end) == 0;
 }
 
+/* The background thread attributes waiting to a copy (handler_keep_context()). */
+static void keep_copy(const struct thread_state *t)
+{
+    if (!thr_self || otel_thread_ctx_v1 != &t->record)
+        return;
+    handler_keep_context(thr_self);
+    atomic_store_explicit(&thr_self->context_kept, true, memory_order_relaxed);
+}
+
 static struct thread_state *state(void)
 {
     struct thread_state *t = mine;
@@ -90,6 +103,8 @@ static struct thread_state *state(void)
         return NULL;
     if (have_key)
         pthread_setspecific(key, t);
+    if (!thr_self && atomic_load(&core.running))
+        thr_adopt();
     return mine = t;
 }
 
@@ -121,6 +136,7 @@ static void set_span(struct thread_state *t, const uint8_t *trace_id, const uint
     }
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     r->valid = span_id || r->attrs_data_size;
+    keep_copy(t);
 }
 
 void wick_span_enter(const uint8_t trace_id[16], const uint8_t span_id[8])
@@ -251,6 +267,7 @@ int wick_label_set(const char *name, const char *value)
     }
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     r->valid = t->depth || r->attrs_data_size;
+    keep_copy(t);
     return result;
 }
 
@@ -264,6 +281,7 @@ void wick_label_clear(void)
     __atomic_signal_fence(__ATOMIC_SEQ_CST);
     t->record.attrs_data_size = 0;
     t->record.valid = t->depth > 0;
+    keep_copy(t);
 }
 
 /* --- OTEL_CTX --- */
@@ -324,6 +342,15 @@ static struct process_header *map_context(void)
     return p;
 }
 
+static const char *number_locked(void)
+{
+    uint64_t number = 0;
+
+    if (!context.number[0] && getrandom(&number, sizeof number, GRND_NONBLOCK) == sizeof number)
+        snprintf(context.number, sizeof context.number, "%016llx", (unsigned long long) number);
+    return context.number;
+}
+
 static int publish_locked(void)
 {
     _cleanup_(buf_done) struct buf resource = BUF_INIT, all = BUF_INIT;
@@ -340,6 +367,8 @@ static int publish_locked(void)
     put_key_map(&all);
     if (context.types[0])
         put_attribute(&all, 2, SEMCONV_WICK_PROFILE_TYPES, context.types);
+    if (number_locked()[0])
+        put_attribute(&all, 2, SEMCONV_WICK_PROCESS, context.number);
     if (buf_error(&all) || buf_error(&resource) || all.n > CONTEXT_SIZE / 2 - sizeof *h)
         return -ENOMEM;
     if (!h && !(h = context.map = map_context()))
@@ -382,11 +411,20 @@ int span_publish_process(struct str service_name, struct str service_version, co
     return r;
 }
 
+const char *span_process_number(void)
+{
+    pthread_mutex_lock(&lock);
+    number_locked();
+    pthread_mutex_unlock(&lock);
+    return context.number;
+}
+
 void span_reset_child(void)
 {
     bool was = context.map != NULL;
 
     pthread_mutex_init(&lock, NULL);
+    context.number[0] = 0;
     context.map = NULL; /* MADV_DONTFORK: the child does not have it */
     if (was)
         publish_locked();

@@ -40,10 +40,13 @@ struct str span_key(uint8_t index);
 int span_key_number(const char *name);
 /*
  * Publishes or updates OTEL_CTX. types, such as "cpu,alloc,heap", are the profile types that this process currently
- * sends by OTLP, "" for none. They become the attribute `wick.profile.types`: an agent on the same host leaves the
- * process out of its own profiles of these types, so that nothing is counted twice.
+ * sends by OTLP, "" for none. They become the attribute `wick.profile.types`: an agent on the same host marks its own
+ * profiles of that time, so that a server that gets both counts them once.
  */
 int span_publish_process(struct str service_name, struct str service_version, const char *types);
+/* The random number that is in the context and in the profiles as `wick.process`: by it they are known to be of one
+ * process. */
+const char *span_process_number(void);
 /* After fork(): the child does not have the mapping. */
 void span_reset_child(void);
 

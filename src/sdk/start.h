@@ -4,6 +4,7 @@
 #define SDK_START_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 struct wick_provider;
@@ -18,5 +19,8 @@ int start_send_part(const char *type, const void *p, size_t n, struct err *e);
 void start_report(const char *message);
 /* Reports the protocol that was chosen for an endpoint: the preload library prints it, in the command itself. */
 void start_chose(const char *text);
+
+/* Memory that is not from what is hooked: the preload library says so once, on standard error. */
+void start_unseen(int64_t bytes);
 
 #endif

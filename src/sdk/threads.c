@@ -17,6 +17,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "sdk/core.h"
 #include "sdk/sys.h"
@@ -155,6 +156,10 @@ static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi,
     atomic_store_explicit(&t->owed, 0, memory_order_relaxed);
     atomic_store(&t->block_seq, 0);
     atomic_store(&t->hooked_ns, 0);
+    atomic_store(&t->context_seq, 0);
+    for (size_t i = 0; i < ARRAY_SIZE(t->context); i++)
+        atomic_store_explicit(&t->context[i], 0, memory_order_relaxed);
+    atomic_store(&t->context_kept, false);
     t->wall_countdown = 0;
     t->wall_seen = t->cpu_seen = t->off_seen = 0;
     atomic_fetch_add(&core.live, 1);
@@ -226,11 +231,46 @@ struct thr *thr_adopt(void)
     return t;
 }
 
+struct thr *thr_help(void)
+{
+    struct thr *t = thr_self ? thr_self : thr_adopt();
+
+    if (!t || atomic_load(&t->state) != THR_ACTIVE)
+        return NULL;
+    if (t->found)
+        atomic_fetch_sub(&n_found, 1);
+    t->found = false;
+    t->cpu_seen = 0;
+    thr_disarm(t);
+    atomic_fetch_sub(&core.live, 1);
+    atomic_store_explicit(&t->state, THR_HELPER, memory_order_release);
+    return t;
+}
+
+void thr_help_end(void)
+{
+    if (thr_self && atomic_load(&thr_self->state) == THR_HELPER)
+        atomic_store_explicit(&thr_self->state, THR_EXITED, memory_order_release);
+    thr_self = NULL;
+}
+
+bool thr_is_helper(int tid)
+{
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (t && atomic_load(&t->state) == THR_HELPER && t->tid == tid)
+            return true;
+    }
+    return false;
+}
+
 /* The CPU time of a thread that exceeds its samples (or falls short of them) goes into a sum over all threads; each
  * full period in it is a sample of the thread that filled it. */
+static _Atomic int64_t carry;
+
 static uint64_t settle(struct thr *t)
 {
-    static _Atomic int64_t carry;
     int64_t period = (int64_t) t->period_ns, now, rest, sum;
 
     if (t->timer < 0) /* also after a stop, when a seccomp filter may forbid reading the clock */
@@ -246,6 +286,31 @@ static uint64_t settle(struct thr *t)
     return 0;
 }
 
+void thr_begin_process(void)
+{
+    struct thr *t = thr_self;
+
+    if (t)
+        atomic_store(&carry, (int64_t) (random_of(t, getpid()) % (1000000000ull / (uint64_t) core_rate())));
+}
+
+/* What remains at the end was used anywhere below main(), hardly in the functions that end the process. */
+void thr_end_process(uint64_t main)
+{
+    struct thr *t = thr_self;
+    uint64_t missing, pc = main + 1;
+    struct handler_given given = {.kind = RECORD_CPU, .pc = &pc, .n = 1};
+
+    if (!t || atomic_load(&t->state) != THR_ACTIVE)
+        return;
+    missing = settle(t);
+    thr_disarm(t);
+    given.value = missing;
+    given.count = t->period_ns;
+    if (missing && atomic_load(&core.sampling) && handler_put(t, &given))
+        atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
+}
+
 void thr_leave(struct thr *t, uint64_t start)
 {
     uint64_t missing;
@@ -255,7 +320,7 @@ void thr_leave(struct thr *t, uint64_t start)
     missing = settle(t);
     thr_disarm(t);
     if (missing && atomic_load(&core.sampling)) {
-        handler_sample_here(t, RECORD_CPU, missing, t->period_ns, start);
+        handler_sample_here(t, RECORD_CPU, missing, t->period_ns, start ? start + 1 : 0);
         atomic_fetch_add_explicit(&core.samples[TYPE_CPU], 1, memory_order_relaxed);
     }
     thr_self = NULL;
@@ -328,11 +393,34 @@ int thr_each_task(bool (*f)(int directory, int tid, void *arg), void *arg)
     return n < 0 ? (int) n : 0;
 }
 
+/* The threads that are registered at the beginning of a scan: thousands are not to be compared with thousands. */
+static int registered[2 * THR_CHUNK * THR_CHUNKS];
+
+static uint32_t registered_slot(int tid)
+{
+    uint32_t mask = (uint32_t) ARRAY_SIZE(registered) - 1, i = (uint32_t) tid & mask;
+
+    while (registered[i] && registered[i] != tid)
+        i = (i + 1) & mask;
+    return i;
+}
+
+static void list_registered(void)
+{
+    memset(registered, 0, sizeof registered);
+    for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
+        struct thr *t = thr_at(i);
+
+        if (t && (atomic_load(&t->state) == THR_ACTIVE || atomic_load(&t->state) == THR_HELPER))
+            registered[registered_slot(t->tid)] = t->tid;
+    }
+}
+
 static bool add_found(int directory, int tid, void *self)
 {
     struct thr *t;
 
-    if (tid == *(int *) self || thr_by_tid(tid) || !seen_before(tid))
+    if (tid == *(int *) self || registered[registered_slot(tid)] || !seen_before(tid) || thr_by_tid(tid))
         return true;
     t = thr_claim();
     if (!t)
@@ -349,6 +437,7 @@ void thr_scan(void)
     int self = sys_gettid();
 
     retire_dead();
+    list_registered();
     if (thr_each_task(add_found, &self) < 0)
         return;
     memcpy(pending, next_pending, sizeof pending);

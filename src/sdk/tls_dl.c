@@ -9,6 +9,8 @@
 #include <string.h>
 
 enum { VERIFY_PEER = 1, CTRL_SET_SNI = 55, ERROR_WANT_READ = 2, ERROR_WANT_WRITE = 3, ERROR_ZERO_RETURN = 6 };
+/* X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT and the three that follow it. */
+enum { NO_ISSUER_FIRST = 18, NO_ISSUER_LAST = 21 };
 
 struct tls_functions {
     void *(*client_method)(void);
@@ -137,7 +139,10 @@ int tls_open(struct transport *t, const char *host, bool h2, const char *ca_file
             continue;
         verified = ops.verify_result(t->ssl);
         if (verified)
-            return err_set(e, -EPROTO, "TLS with %s: %s", host, ops.verify_error_string(verified));
+            return err_set(e, -EPROTO, "TLS with %s: %s%s", host, ops.verify_error_string(verified),
+                           verified >= NO_ISSUER_FIRST && verified <= NO_ISSUER_LAST
+                               ? "; if its CA is private, name its file in OTEL_EXPORTER_OTLP_CERTIFICATE"
+                               : "");
         return err_set(e, r, "TLS with %s failed: %m", host);
     }
     return 0;

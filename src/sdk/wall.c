@@ -33,11 +33,12 @@ struct thr *wall_enter(uint64_t leaf, uint64_t pc, uint64_t sp, uint64_t fp, uin
     if (!t || atomic_load_explicit(&t->block_seq, memory_order_relaxed) & 1 ||
         !atomic_load_explicit(&core.sampling, memory_order_relaxed))
         return NULL;
-    t->block_leaf = leaf;
+    t->block_leaf = leaf + 1;
     t->block_pc = pc;
     t->block_sp = sp;
     t->block_fp = fp;
     t->block_bx = bx;
+    handler_keep_context(t);
     atomic_store_explicit(&t->block_since, sys_clock_ns(CLOCK_MONOTONIC), memory_order_relaxed);
     atomic_fetch_add_explicit(&t->block_seq, 1, memory_order_release);
     return t;
@@ -52,6 +53,8 @@ void wall_leave(struct thr *t)
     atomic_fetch_add_explicit(&t->block_seq, 1, memory_order_acq_rel);
     ns = now - atomic_load(&t->block_since); /* the part that the background thread has not accounted for */
     atomic_fetch_add_explicit(&t->hooked_ns, (uint64_t) MAX(ns, (int64_t) 0), memory_order_relaxed);
+    if (!t->wall_countdown) /* a new thread: draw a number before counting */
+        wait_is_sampled(t, &t->wall_countdown, 1, period_ns, &value, &count);
     if (wait_is_sampled(t, &t->wall_countdown, ns, period_ns, &value, &count)) {
         atomic_fetch_add_explicit(&core.samples[TYPE_WALL], 1, memory_order_relaxed);
         handler_sample_here(t, RECORD_WALL, value, count, t->block_leaf);
@@ -76,7 +79,7 @@ static void add(struct wick_provider *p, const struct ring_record *r, const uint
 
 uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flags, uint32_t *ret_generation)
 {
-    struct walk_start from = {t->block_pc, t->block_sp, t->block_fp, t->block_bx};
+    struct walk_start from = {t->block_pc, t->block_sp, t->block_fp, t->block_bx, false};
 
     pc[0] = t->block_leaf;
     return 1 + handler_walk_at(&from, pc + 1, core.max_depth - 1, ret_flags, ret_generation);
@@ -85,7 +88,8 @@ uint32_t wall_blocked_stack(const struct thr *t, uint64_t *pc, uint8_t *ret_flag
 /* A thread inside a blocking call: its time up to now is added to the stack that it published. */
 static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
 {
-    static const struct ring_record plain;
+    uint64_t room[(sizeof(struct ring_record) + CORE_ATTRS_MAX) / 8 + 1] = {0};
+    struct ring_record *context = (struct ring_record *) room;
     uint32_t seq = atomic_load_explicit(&t->block_seq, memory_order_acquire), n, ids[CORE_DEPTH_MAX + 1], generation;
     int64_t since = atomic_load(&t->block_since), ns = now - since;
     uint64_t pc[CORE_DEPTH_MAX];
@@ -94,6 +98,7 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
     if (!(seq & 1) || ns < (int64_t) period_ns)
         return;
     n = wall_blocked_stack(t, pc, &flags, &generation);
+    handler_add_context(t, context);
     if (!atomic_compare_exchange_strong(&t->block_since, &since, now))
         return;
     if (atomic_load(&t->block_seq) != seq) { /* it resumed in the meantime: it may or may not have counted this time */
@@ -104,7 +109,7 @@ static void account_blocked(struct wick_provider *p, struct thr *t, int64_t now)
     n = frames_resolve(pc, n, generation, ids);
     if (flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
         ids[n++] = FRAME_CUT;
-    add(p, &plain, ids, n, ns);
+    add(p, context, ids, n, ns);
 }
 
 /* Memory for a record of a thread's sleep, with room for all frames and attributes. */
@@ -135,6 +140,8 @@ const struct ring_record *wall_asleep(struct thr *t, int64_t cpu)
     if (!r)
         return NULL;
     handler_ask_walker(r, core.max_depth, t->tid);
+    if (atomic_load_explicit(&t->context_kept, memory_order_relaxed))
+        handler_add_context(t, r);
     if (thr_cpu_ns(t->tid) != cpu) { /* it ran meanwhile */
         mem_free(r);
         return NULL;
@@ -143,6 +150,15 @@ const struct ring_record *wall_asleep(struct thr *t, int64_t cpu)
     t->asleep = r;
     t->asleep_cpu = cpu;
     return r;
+}
+
+static void add_asleep(struct wick_provider *p, const struct ring_record *asleep, int64_t ns)
+{
+    uint32_t ids[CORE_DEPTH_MAX + 1], n = frames_resolve(asleep->pc, asleep->n, asleep->generation, ids);
+
+    if (asleep->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
+        ids[n++] = FRAME_CUT;
+    add(p, asleep, ids, n, ns);
 }
 
 /* Waiting that no hook saw: added to where the thread sleeps now if it does, else to where it ran last. */
@@ -163,20 +179,35 @@ static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, in
         return;
     asleep = wall_asleep(t, cpu);
     if (asleep) {
-        n = frames_resolve(asleep->pc, asleep->n, asleep->generation, ids);
-        if (asleep->flags & (RECORD_CUT_DEPTH | RECORD_CUT_RULE))
-            ids[n++] = FRAME_CUT;
-    } else {
-        ids[n++] = FRAME_PARKED;
-        if (t->last)
-            n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
+        add_asleep(p, asleep, rest);
+        return;
     }
-    add(p, asleep ? asleep : t->last ? t->last : &plain, ids, n, rest);
+    ids[n++] = FRAME_PARKED;
+    if (t->last)
+        n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
+    add(p, t->last ? t->last : &plain, ids, n, rest);
+}
+
+/*
+ * The first look at a thread. Waiting after the last look at a thread is never seen, and a thread that lives shorter than
+ * the time between two looks is mostly not seen at all; so one that is found asleep at its first look stands for the
+ * whole time since the previous looks. The sum over many threads is right, however long they live.
+ */
+static void begin_thread(struct wick_provider *p, struct thr *t, int64_t since_last, int64_t now, int64_t cpu)
+{
+    bool hooked = atomic_load(&t->block_seq) & 1; /* its call is measured by itself */
+    const struct ring_record *asleep = since_last && !hooked ? wall_asleep(t, cpu) : NULL;
+
+    t->wall_seen = now;
+    t->cpu_seen = cpu;
+    t->off_seen = (int64_t) atomic_load(&t->hooked_ns);
+    if (asleep)
+        add_asleep(p, asleep, since_last);
 }
 
 void wall_tick(struct wick_provider *p)
 {
-    int64_t now = clock_mono();
+    int64_t now = clock_mono(), last = atomic_load(&p->wall_last);
 
     for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
         struct thr *t = thr_at(i);
@@ -184,13 +215,12 @@ void wall_tick(struct wick_provider *p)
 
         if (!t || atomic_load(&t->state) != THR_ACTIVE || (cpu = thr_cpu_ns(t->tid)) < 0)
             continue;
-        if (!t->wall_seen) {
-            t->wall_seen = now;
-            t->cpu_seen = cpu;
-            t->off_seen = (int64_t) atomic_load(&t->hooked_ns);
+        if (!t->wall_seen || !last) {
+            begin_thread(p, t, last ? now - last : 0, now, cpu);
             continue;
         }
         account_blocked(p, t, now);
         account_rest(p, t, now, cpu);
     }
+    atomic_store(&p->wall_last, now);
 }

@@ -4,6 +4,7 @@
  * it waited. No signals are sent, so no call returns EINTR that would not do so without us. A hook that is off costs a
  * load and a jump.
  */
+#undef _FORTIFY_SOURCE /* whose inline functions have the names of the hooks */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>

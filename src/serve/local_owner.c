@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sink that adds process.pid, process.executable.path and host.name to batches of local senders (local_owner.h). */
+/* Names the process of batches of local senders, and gives what was scraped the name that the agent has for its process. See
+ * local_owner.h. */
 #include "serve/local_owner.h"
 
 #include <errno.h>
@@ -14,38 +15,27 @@
 #include "host/agent_feed.h"
 #include "model/batch.h"
 #include "model/semconv.h"
-#include "model/sink.h"
 #include "pipeline/processors/kvs_edit.h"
 #include "proc/proc_stat.h"
-#include "proc/socket_owner.h"
-#include "server/workers.h"
 
-enum { WAITING_MAX = 256, KNOWN = 64, ANSWER_MS = 8000, TENANT_MAX = 256 };
+/* A sender waits for its acknowledgement meanwhile, a scrape for nothing. */
+enum { WAITING_MAX = 256, KNOWN = 64, ANSWER_MS = 8000, ANSWER_SCRAPE_MS = 20000 };
 static const int64_t KNOWN_NS = 20 * NS_PER_S; /* a port may belong to another process later */
+static const int64_t UNKNOWN_NS = 3 * NS_PER_S;
 
 struct local_known {
     char address[SOCKET_ADDRESS_MAX];
     int64_t until;
-    bool found;
+    bool found, named;
     struct socket_owner owner;
 };
 
 struct local_owner {
-    struct sink sink, *next;
     struct agent_feed *agent;
-    struct workers *workers;
+    struct workers *workers; /* NULL: nothing is asked */
     char host[256];
     struct local_known *known; /* used by the worker's thread only */
     size_t next_known;
-};
-
-struct local_job {
-    struct worker_job job;
-    struct local_owner *o;
-    struct batch *b;
-    struct ack *ack;
-    struct sink_context ctx;
-    char tenant[TENANT_MAX], address[SOCKET_ADDRESS_MAX], peer[SOCKET_ADDRESS_MAX];
 };
 
 /* --- which batches --- */
@@ -91,12 +81,12 @@ static bool loopback_address(const char *peer, char ret[SOCKET_ADDRESS_MAX])
     return true;
 }
 
-/* --- the question --- */
+/* --- asking the agent --- */
 
-/* Reads the answer to its end; -ETIMEDOUT when it takes too long. */
-static int read_answer(int fd, char *ret, size_t size)
+/* Reads the answer to its end, and returns its length; -ETIMEDOUT when it takes too long. */
+static ssize_t read_answer(int fd, int64_t ms, char *ret, size_t size)
 {
-    int64_t end = clock_mono() + ANSWER_MS * NS_PER_MS;
+    int64_t end = clock_mono() + ms * NS_PER_MS;
     size_t n = 0;
 
     for (;;) {
@@ -106,28 +96,27 @@ static int read_answer(int fd, char *ret, size_t size)
 
         if (left <= 0 || poll(&p, 1, (int) left) <= 0)
             return -ETIMEDOUT;
-        k = read(fd, ret + n, size - 1 - n);
+        k = read(fd, ret + n, size - n);
         if (k < 0)
             return -errno;
         n += (size_t) k;
-        if (k == 0 || n == size - 1)
-            break;
+        if (k == 0 || n == size)
+            return (ssize_t) n;
     }
-    ret[n] = 0;
-    return 0;
 }
 
-static bool ask_agent(struct local_owner *o, const char *address, struct socket_owner *ret)
+static bool ask_agent(struct local_owner *o, const char *address, bool named, struct socket_owner *ret)
 {
-    char text[PATH_MAX + 64];
-    int fds[2], r = agent_feed_owner(o->agent, address, fds, NULL);
+    char text[PATH_MAX + 2 * SOCKET_NAME_MAX + 64];
+    ssize_t n;
+    int fds[2];
 
-    if (r < 0)
+    if (agent_feed_owner(o->agent, address, named, fds, NULL) < 0)
         return false;
-    r = read_answer(fds[0], text, sizeof text);
+    n = read_answer(fds[0], named ? ANSWER_SCRAPE_MS : ANSWER_MS, text, sizeof text);
     fd_close(fds[0]);
     fd_close(fds[1]);
-    return r == 0 && socket_owner_parse(text, ret) == 0;
+    return n >= 0 && socket_owner_parse((struct str){text, (uint32_t) n}, ret) == 0;
 }
 
 /* False when its process has exited, and the answer is therefore out of date. */
@@ -138,21 +127,31 @@ static bool still_runs(const struct socket_owner *s)
     return proc_stat_read(s->pid, &st) == 0 && st.start_ticks == s->start_ticks;
 }
 
-static const struct local_known *look_up(struct local_owner *o, const char *address)
+static struct local_known *find_known(struct local_owner *o, const char *address, bool named)
 {
-    int64_t now = clock_mono();
     struct local_known *k;
 
-    for (size_t i = 0; i < KNOWN; i++) {
-        k = &o->known[i];
-        if (strcmp(k->address, address) == 0 && now < k->until && (!k->found || still_runs(&k->owner)))
-            return k;
-    }
+    for (size_t i = 0; i < KNOWN; i++)
+        if (strcmp(o->known[i].address, address) == 0 && o->known[i].named == named)
+            return &o->known[i];
     k = &o->known[o->next_known];
     o->next_known = (o->next_known + 1) % KNOWN;
+    *k = (struct local_known){.named = named};
     snprintf(k->address, sizeof k->address, "%s", address);
-    k->found = ask_agent(o, address, &k->owner);
-    k->until = clock_mono() + KNOWN_NS;
+    return k;
+}
+
+/* When the agent does not answer, because the machine is busy, it is still the process that it was: a profile without its process
+ * would be counted beside what the process sends itself. */
+static const struct local_known *look_up(struct local_owner *o, const char *address, bool named)
+{
+    struct local_known *k = find_known(o, address, named);
+    bool known = k->found && still_runs(&k->owner);
+
+    if (clock_mono() < k->until && (!k->found || known))
+        return k;
+    k->found = ask_agent(o, address, named, &k->owner) || known;
+    k->until = clock_mono() + (k->found ? KNOWN_NS : UNKNOWN_NS);
     return k;
 }
 
@@ -181,6 +180,27 @@ static void add_start(struct kvs_edit *x, struct arena *a, uint64_t ticks)
         add_str(x, a, "process.creation.time", b.p);
 }
 
+static struct str file_part_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return str_from(slash ? slash + 1 : path);
+}
+
+/* A scrape calls a program by its command, unless it was given a name. Its other sources call it what the agent does. */
+static void set_service(struct kvs_edit *x, struct arena *a, const struct socket_owner *s)
+{
+    const struct value *name = kvs_edit_find(x, STR(SEMCONV_SERVICE_NAME));
+    struct str copy;
+
+    if (!s->service[0] || strcmp(s->service, "unknown_service") == 0 || !name || name->kind != VALUE_STR ||
+        !str_eq(value_str(name), file_part_of(s->command)))
+        return;
+    copy = arena_str(a, str_from(s->service));
+    if (copy.n)
+        kvs_edit_set(x, STR(SEMCONV_SERVICE_NAME), value_from_str(copy));
+}
+
 static int add_owner(const struct local_owner *o, const struct socket_owner *s, struct batch *b, struct batch **ret)
 {
     _cleanup_(batch_unrefp) struct batch *x = NULL;
@@ -196,6 +216,7 @@ static int add_owner(const struct local_owner *o, const struct socket_owner *s, 
         add_str(&edit, &x->arena, SEMCONV_PROCESS_EXECUTABLE_PATH, s->exe);
         add_str(&edit, &x->arena, SEMCONV_HOST_NAME, o->host);
         add_start(&edit, &x->arena, s->start_ticks);
+        set_service(&edit, &x->arena, s);
         r = edit.err;
     }
     if (r == 0)
@@ -205,77 +226,53 @@ static int add_owner(const struct local_owner *o, const struct socket_owner *s, 
 
 static void run(struct worker_job *j)
 {
-    struct local_job *w = container_of(j, struct local_job, job);
-    const struct local_known *k = look_up(w->o, w->address);
-    struct batch *x = NULL;
+    struct local_question *q = container_of(j, struct local_question, job);
+    const struct local_known *k = look_up(q->owner, q->address, q->scraped);
+    struct batch *named = NULL;
 
-    if (k->found && add_owner(w->o, &k->owner, w->b, &x) < 0)
-        x = NULL;
-    sink_consume(w->o->next, x ? x : w->b, &w->ctx, w->ack);
-    batch_unref(x);
-    batch_unref(w->b);
-    mem_free(w);
+    if (k->found && add_owner(q->owner, &k->owner, q->batch, &named) == 0) {
+        batch_unref(q->batch);
+        q->batch = named;
+    }
+    q->answered(q);
 }
 
-static void consume(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
+bool local_owner_ask(struct local_owner *o, struct local_question *q, const char *peer)
 {
-    struct batch *b = data.batch;
-    struct local_owner *o = container_of(s, struct local_owner, sink);
-    char address[SOCKET_ADDRESS_MAX];
-    struct local_job *w;
-
-    if (!ctx->peer || says_all(b) || !loopback_address(ctx->peer, address) || !o->workers ||
-        strlen(ctx->tenant) >= TENANT_MAX || !(w = mem_zalloc(sizeof *w))) {
-        sink_consume(o->next, b, ctx, ack);
-        return;
-    }
-    *w = (struct local_job){.job.run = run, .o = o, .b = batch_ref(b), .ack = ack, .ctx = *ctx};
-    memcpy(w->address, address, sizeof address);
-    snprintf(w->tenant, sizeof w->tenant, "%s", ctx->tenant);
-    snprintf(w->peer, sizeof w->peer, "%s", ctx->peer);
-    w->ctx.tenant = w->tenant;
-    w->ctx.peer = w->peer;
-    w->ctx.metadata = NULL; /* headers belong to the request */
-    if (workers_submit(o->workers, &w->job) == 0)
-        return;
-    batch_unref(w->b);
-    mem_free(w);
-    sink_consume(o->next, b, ctx, ack);
+    if (!o->workers || !peer || says_all(q->batch) || !loopback_address(peer, q->address))
+        return false;
+    q->job.run = run;
+    q->owner = o;
+    q->scraped = strstr(peer, "://") != NULL;
+    return workers_submit(o->workers, NULL, &q->job) == 0;
 }
 
 /* --- life --- */
 
-int local_owner_new(struct agent_feed *agent, struct sink *next, struct local_owner **ret, struct err *e)
+int local_owner_new(struct agent_feed *agent, struct local_owner **ret)
 {
     struct local_owner *o = mem_zalloc(sizeof *o);
-    int r = o ? 0 : -ENOMEM;
 
-    if (r < 0)
-        return r;
-    *o = (struct local_owner){.sink = {consume}, .next = next, .agent = agent};
+    if (!o)
+        return -ENOMEM;
+    o->agent = agent;
     if (gethostname(o->host, sizeof o->host - 1) < 0)
         o->host[0] = 0;
-    if (agent) {
-        o->known = mem_zalloc_array(KNOWN, sizeof *o->known);
-        r = o->known ? workers_new(1, WAITING_MAX, &o->workers, e) : -ENOMEM;
-    }
-    if (r < 0) {
-        local_owner_free(o);
-        return r;
-    }
     *ret = o;
     return 0;
 }
 
-struct sink *local_owner_sink(struct local_owner *o)
+int local_owner_start(struct local_owner *o, struct err *e)
 {
-    return &o->sink;
+    if (!o->agent)
+        return 0;
+    o->known = mem_zalloc_array(KNOWN, sizeof *o->known);
+    return o->known ? workers_new(&(struct workers_options){.n = 1, .waiting = WAITING_MAX}, &o->workers, e) : -ENOMEM;
 }
 
 void local_owner_stop(struct local_owner *o)
 {
-    if (o)
-        workers_free(TAKE(o->workers));
+    workers_free(TAKE(o->workers));
 }
 
 void local_owner_free(struct local_owner *o)

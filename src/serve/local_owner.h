@@ -11,17 +11,34 @@
 #ifndef SERVE_LOCAL_OWNER_H
 #define SERVE_LOCAL_OWNER_H
 
+#include <stdbool.h>
+
 #include "base/err.h"
+#include "proc/socket_owner.h"
+#include "server/workers.h"
 
 struct agent_feed;
+struct batch;
 struct local_owner;
-struct sink;
 
-/* agent: NULL: nothing is added. next must outlive it. */
-int local_owner_new(struct agent_feed *agent, struct sink *next, struct local_owner **ret, struct err *e);
-struct sink *local_owner_sink(struct local_owner *o);
-/* Passes on what is waiting and stops the thread; afterwards everything is passed on unchanged. */
+/* A batch that waits for the name of its process. The caller sets the first two. */
+struct local_question {
+    struct batch *batch; /* its reference; replaced by one that names the process, if that is found */
+    void (*answered)(struct local_question *q); /* on the thread of the questions */
+    struct worker_job job;
+    struct local_owner *owner;
+    char address[SOCKET_ADDRESS_MAX];
+    bool scraped;
+};
+
+/* agent: NULL: nothing is ever asked. */
+int local_owner_new(struct agent_feed *agent, struct local_owner **ret);
+/* Starts the thread of the questions; before it runs and after it stopped, nothing is asked. */
+int local_owner_start(struct local_owner *o, struct err *e);
+/* Answers what is waiting. No other thread may ask meanwhile. */
 void local_owner_stop(struct local_owner *o);
 void local_owner_free(struct local_owner *o);
+/* Asks for the process of a batch from this peer: true if answered() will be called, false if there is nothing to wait for. */
+bool local_owner_ask(struct local_owner *o, struct local_question *q, const char *peer);
 
 #endif

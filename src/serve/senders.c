@@ -11,17 +11,15 @@
 #include "alert/alert_eval.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "model/batch.h"
 #include "model/semconv.h"
+#include "model/sink.h"
 
 #define RATE_SECONDS 120.0
-enum { TEXT_MAX = 200, TENANT_MAX = 64, NAMES_MAX = 6 };
-
-/* The attributes that identify a sender. */
-static const char *const name_keys[NAMES_MAX] = {"service", "version", "host", "pid", "scope", "agent"};
+enum { TEXT_MAX = 200, NAMES_MAX = 6 };
 
 /* Exponentially weighted mean per second. */
 struct rate {
@@ -30,7 +28,7 @@ struct rate {
 };
 
 struct listed_sender {
-    char *tenant, *names[NAMES_MAX];
+    char *tenant, *names[NAMES_MAX]; /* service, version, host, pid, scope, agent: they identify it */
     uint64_t hash, profiles, samples, bytes, refused;
     struct rate profile_rate, sample_rate, byte_rate;
     int64_t first_ns, last_ns; /* wall */
@@ -38,15 +36,14 @@ struct listed_sender {
     bool has_own; /* one of wick's own senders; the next four are set */
     int64_t rate, lost, cpu_ns, governor;
     char governor_text[64]; /* state of an agent's governor; a library only counts its steps */
+    char via[16], via_reason[256], lacks[512];
 };
 
 struct senders {
-    struct sink sink;
-    struct sink *next;
     pthread_mutex_t lock; /* protects everything below */
-    struct listed_sender **v;
-    size_t n, cap;
-    struct map map; /* hash -> index; rebuilt when a sender is removed */
+    struct listed_sender **v _guarded_by_(lock);
+    size_t n _guarded_by_(lock), cap _guarded_by_(lock);
+    struct map map _guarded_by_(lock); /* hash -> index; rebuilt when a sender is removed */
 };
 
 /* --- rates --- */
@@ -90,51 +87,54 @@ static struct str text_of(const struct kvs *attrs, const char *key, struct arena
     return arena_str(a, str_slice(buf_str(&text), 0, TEXT_MAX));
 }
 
-static void names_of(const struct resource *r, const struct scope *s, struct arena *a, struct str *names)
+/* What identifies a sender. */
+struct sender_names {
+    const char *tenant;
+    struct str v[NAMES_MAX];
+    uint64_t hash;
+};
+
+static void names_of(const char *tenant, const struct resource *r, const struct scope *s, struct arena *a,
+                     struct sender_names *ret)
 {
     static const char *const keys[] = {
         SEMCONV_SERVICE_NAME, SEMCONV_SERVICE_VERSION, SEMCONV_HOST_NAME, SEMCONV_PROCESS_PID, NULL,
         "telemetry.sdk.name"};
 
-    for (size_t i = 0; i < NAMES_MAX; i++)
-        names[i] = keys[i] ? text_of(&r->attrs, keys[i], a) : str_slice(s->name, 0, TEXT_MAX);
+    ret->tenant = tenant;
+    ret->hash = hash64_str(str_from(tenant));
+    for (size_t i = 0; i < NAMES_MAX; i++) {
+        ret->v[i] = keys[i] ? text_of(&r->attrs, keys[i], a) : str_slice(s->name, 0, TEXT_MAX);
+        ret->hash = hash_mix(ret->hash ^ hash64_str(ret->v[i]), i + 1);
+    }
 }
 
-static uint64_t hash_names(const char *tenant, const struct str *names)
+static bool is_sender(const struct listed_sender *x, const struct sender_names *names)
 {
-    uint64_t h = hash64_str(str_from(tenant));
-
-    for (size_t i = 0; i < NAMES_MAX; i++)
-        h = hash_mix(h ^ hash64_str(names[i]), i + 1);
-    return h;
-}
-
-static bool is_sender(const struct listed_sender *x, uint64_t hash, const char *tenant, const struct str *names)
-{
-    if (x->hash != hash || strcmp(x->tenant, tenant) != 0)
+    if (x->hash != names->hash || strcmp(x->tenant, names->tenant) != 0)
         return false;
     for (size_t i = 0; i < NAMES_MAX; i++)
-        if (!str_is(names[i], x->names[i]))
+        if (!str_is(names->v[i], x->names[i]))
             return false;
     return true;
 }
 
-static struct listed_sender *sender_new(uint64_t hash, const char *tenant, const struct str *names)
+static struct listed_sender *sender_new(const struct sender_names *names)
 {
     struct listed_sender *x = mem_zalloc(sizeof *x);
-    bool ok = x && (x->tenant = mem_strdup(tenant));
+    bool ok = x && (x->tenant = mem_strdup(names->tenant));
 
     for (size_t i = 0; ok && i < NAMES_MAX; i++) {
-        x->names[i] = mem_zalloc(names[i].n + 1u);
+        x->names[i] = mem_zalloc(names->v[i].n + 1u);
         ok = x->names[i];
-        if (ok && names[i].n)
-            memcpy(x->names[i], names[i].p, names[i].n);
+        if (ok && names->v[i].n)
+            memcpy(x->names[i], names->v[i].p, names->v[i].n);
     }
     if (!ok) {
         sender_free(x);
         return NULL;
     }
-    x->hash = hash;
+    x->hash = names->hash;
     return x;
 }
 
@@ -147,7 +147,7 @@ static int latest_first(const void *a, const void *b)
 
 /* Removes the senders that have been silent for the longest, an eighth of all: one at a time, each new sender of a large fleet would cost as much
  * as the whole table. */
-static void make_room(struct senders *s)
+static void make_room(struct senders *s) _locked_(s->lock)
 {
     size_t keep = s->n - s->n / 8 - 1;
 
@@ -159,18 +159,18 @@ static void make_room(struct senders *s)
         map_insert(&s->map, s->v[i]->hash, (uint32_t) i); /* cannot fail: it held more before */
 }
 
-static struct listed_sender *find_sender(struct senders *s, const char *tenant, const struct str *names)
+/* Under the lock. */
+static struct listed_sender *find_sender(struct senders *s, const struct sender_names *names) _locked_(s->lock)
 {
-    uint64_t hash = hash_names(tenant, names);
     struct listed_sender *x;
 
-    for (struct map_pos p = map_find(&s->map, hash); p.index != MAP_NONE; p = map_next(&s->map, p))
-        if (is_sender(s->v[p.index], hash, tenant, names))
+    for (struct map_pos p = map_find(&s->map, names->hash); p.index != MAP_NONE; p = map_next(&s->map, p))
+        if (is_sender(s->v[p.index], names))
             return s->v[p.index];
     if (s->n == SENDERS_MAX)
         make_room(s);
-    x = array_reserve(s->v, s->cap, s->n + 1, SENDERS_MAX) == 0 ? sender_new(hash, tenant, names) : NULL;
-    if (!x || map_insert(&s->map, hash, (uint32_t) s->n) < 0) {
+    x = array_reserve(s->v, s->cap, s->n + 1, SENDERS_MAX) == 0 ? sender_new(names) : NULL;
+    if (!x || map_insert(&s->map, names->hash, (uint32_t) s->n) < 0) {
         sender_free(x);
         return NULL;
     }
@@ -187,6 +187,24 @@ static const struct value *own_value(const struct batch *b, const struct scope *
     const struct attr *a = v ? NULL : batch_attr(b, p->attrs, str_from(key));
 
     return a ? &a->value : v;
+}
+
+/* How an agent samples, and what it lacks. */
+static void read_way(const struct batch *b, const struct scope *sc, const struct profile *p, struct listed_sender *x)
+{
+    const struct {
+        const char *key;
+        char *to;
+        size_t size;
+    } texts[] = {{SEMCONV_WICK_VIA, x->via, sizeof x->via},
+                 {SEMCONV_WICK_VIA_REASON, x->via_reason, sizeof x->via_reason},
+                 {SEMCONV_WICK_LACKS, x->lacks, sizeof x->lacks}};
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        const struct value *v = own_value(b, sc, p, texts[i].key);
+
+        snprintf(texts[i].to, texts[i].size, "%.*s", STR_FMT(v ? value_str(v) : (struct str){0}));
+    }
 }
 
 static void read_own(const struct batch *b, const struct scope *sc, const struct profile *p, struct listed_sender *x)
@@ -213,78 +231,65 @@ static void read_own(const struct batch *b, const struct scope *sc, const struct
 static void count_scope(struct senders *s, const struct batch *b, const struct resource *r, const struct scope *sc,
                         const struct sink_context *ctx, struct arena *a)
 {
-    struct str names[NAMES_MAX];
+    struct sender_names names;
     struct listed_sender *x;
     uint64_t samples = 0;
     int64_t now = clock_mono();
-    double share = b->n_profiles ? (double) sc->profiles.n / b->n_profiles : 0;
-    double bytes = (double) b->input_size * share;
+    double bytes = b->n_profiles ? (double) b->input_size * sc->profiles.n / b->n_profiles : 0;
 
-    names_of(r, sc, a, names);
-    x = find_sender(s, ctx->tenant, names);
-    if (!x)
-        return;
-    for (uint32_t i = 0; i < sc->profiles.n; i++) {
-        const struct profile *p = &b->profiles[sc->profiles.off + i];
-
-        samples += p->samples.n;
-        read_own(b, sc, p, x);
+    names_of(ctx->tenant, r, sc, a, &names);
+    for (uint32_t i = 0; i < sc->profiles.n; i++)
+        samples += b->profiles[sc->profiles.off + i].samples.n;
+    pthread_mutex_lock(&s->lock);
+    x = find_sender(s, &names);
+    for (uint32_t i = 0; x && i < sc->profiles.n; i++) {
+        read_own(b, sc, &b->profiles[sc->profiles.off + i], x);
+        read_way(b, sc, &b->profiles[sc->profiles.off + i], x);
     }
-    x->profiles += sc->profiles.n;
-    x->samples += samples;
-    x->bytes += (uint64_t) bytes;
-    rate_add(&x->profile_rate, sc->profiles.n, now);
-    rate_add(&x->sample_rate, (double) samples, now);
-    rate_add(&x->byte_rate, bytes, now);
-    x->last_ns = ctx->received_ns ? ctx->received_ns : clock_wall();
-    if (!x->first_ns)
-        x->first_ns = x->last_ns;
-    if (ctx->peer)
-        snprintf(x->peer, sizeof x->peer, "%s", ctx->peer);
+    if (x) {
+        x->profiles += sc->profiles.n;
+        x->samples += samples;
+        x->bytes += (uint64_t) bytes;
+        rate_add(&x->profile_rate, sc->profiles.n, now);
+        rate_add(&x->sample_rate, (double) samples, now);
+        rate_add(&x->byte_rate, bytes, now);
+        x->last_ns = ctx->received_ns ? ctx->received_ns : clock_wall();
+        if (!x->first_ns)
+            x->first_ns = x->last_ns;
+        if (ctx->peer)
+            snprintf(x->peer, sizeof x->peer, "%s", ctx->peer);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
-static void count_batch(struct senders *s, const struct batch *b, const struct sink_context *ctx)
+void senders_count(struct senders *s, const struct batch *b, const struct sink_context *ctx)
 {
     struct arena a;
 
     arena_init(&a, 0);
-    for (uint32_t i = 0; i < b->n_resources; i++) {
-        const struct resource *r = &b->resources[i];
-
-        for (uint32_t k = 0; k < r->scopes.n; k++) {
-            const struct scope *sc = &b->scopes[r->scopes.off + k];
-
-            count_scope(s, b, r, sc, ctx, &a);
-        }
-    }
+    for (uint32_t i = 0; i < b->n_resources; i++)
+        for (uint32_t k = 0; k < b->resources[i].scopes.n; k++)
+            count_scope(s, b, &b->resources[i], &b->scopes[b->resources[i].scopes.off + k], ctx, &a);
     arena_done(&a);
 }
-
-/* --- outcome --- */
-
-struct watched {
-    struct ack ack;
-    struct ack *home;
-    struct senders *senders;
-    struct batch *batch;
-    char tenant[TENANT_MAX + 1];
-};
 
 static void note_scope(struct senders *s, struct arena *a, const struct resource *r, const struct scope *sc,
                        const char *tenant, const struct ack_result *result)
 {
-    struct str names[NAMES_MAX];
+    struct sender_names names;
     struct listed_sender *x;
 
-    names_of(r, sc, a, names);
-    x = find_sender(s, tenant, names);
-    if (!x)
-        return;
-    x->refused += result->status != SINK_OK ? sc->profiles.n : MIN(result->rejected, (uint64_t) sc->profiles.n);
-    snprintf(x->problem, sizeof x->problem, "%s", result->message);
+    names_of(tenant, r, sc, a, &names);
+    pthread_mutex_lock(&s->lock);
+    x = find_sender(s, &names);
+    if (x) {
+        x->refused += result->status != SINK_OK ? sc->profiles.n : MIN(result->rejected, (uint64_t) sc->profiles.n);
+        snprintf(x->problem, sizeof x->problem, "%s", result->message);
+    }
+    pthread_mutex_unlock(&s->lock);
 }
 
-static void note_refusal(struct senders *s, const struct batch *b, const char *tenant, const struct ack_result *result)
+void senders_refused(struct senders *s, const struct batch *b, const char *tenant, const struct ack_result *result)
 {
     struct arena a;
 
@@ -295,51 +300,18 @@ static void note_refusal(struct senders *s, const struct batch *b, const char *t
     arena_done(&a);
 }
 
-static void came_back(struct ack *a, const struct ack_result *r)
-{
-    struct watched *w = container_of(a, struct watched, ack);
-
-    if (r->status != SINK_OK || r->rejected) {
-        pthread_mutex_lock(&w->senders->lock);
-        note_refusal(w->senders, w->batch, w->tenant, r);
-        pthread_mutex_unlock(&w->senders->lock);
-    }
-    ack_complete(w->home, r);
-    batch_unref(w->batch);
-    mem_free(w);
-}
-
-static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
-{
-    struct senders *s = container_of(sink, struct senders, sink);
-    struct watched *w = mem_zalloc(sizeof *w);
-
-    pthread_mutex_lock(&s->lock);
-    count_batch(s, data.batch, ctx);
-    pthread_mutex_unlock(&s->lock);
-    if (!w) { /* if it cannot be watched, store it anyway */
-        sink_consume(s->next, data.batch, ctx, ack);
-        return;
-    }
-    *w = (struct watched){{came_back}, ack, s, batch_ref(data.batch), ""};
-    snprintf(w->tenant, sizeof w->tenant, "%s", ctx->tenant);
-    sink_consume(s->next, data.batch, ctx, &w->ack);
-}
-
-int senders_new(struct sink *next, struct senders **ret)
+int senders_new(struct senders **ret)
 {
     struct senders *s = mem_zalloc(sizeof *s);
 
     if (!s)
         return -ENOMEM;
-    s->sink.consume = consume;
-    s->next = next;
     pthread_mutex_init(&s->lock, NULL);
     *ret = s;
     return 0;
 }
 
-void senders_free(struct senders *s)
+_unshared_ void senders_free(struct senders *s)
 {
     if (!s)
         return;
@@ -349,11 +321,6 @@ void senders_free(struct senders *s)
     map_done(&s->map);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);
-}
-
-struct sink *senders_sink(struct senders *s)
-{
-    return &s->sink;
 }
 
 void senders_losses(struct senders *s, const char *tenant, struct str service, struct alert_losses *ret)
@@ -373,45 +340,57 @@ void senders_losses(struct senders *s, const char *tenant, struct str service, s
 
 /* --- output --- */
 
-static void put_number(struct buf *out, const char *key, double v)
-{
-    buf_printf(out, ",\"%s\":%.6g", key, v);
-}
+/* A sender with what is computed when it is shown. */
+struct shown_sender {
+    struct listed_sender s;
+    double profile_rate, sample_rate, byte_rate;
+};
 
-static void put_count(struct buf *out, const char *key, uint64_t v)
-{
-    buf_printf(out, ",\"%s\":", key);
-    json_put_u64(out, v);
-}
+#define SENDER(member) offsetof(struct shown_sender, s.member)
+static const struct record_field sender_fields[] = {
+    {"service", RECORD_TEXT, SENDER(names[0])},
+    {"version", RECORD_TEXT, SENDER(names[1])},
+    {"host", RECORD_TEXT, SENDER(names[2])},
+    {"pid", RECORD_TEXT, SENDER(names[3])},
+    {"scope", RECORD_TEXT, SENDER(names[4])},
+    {"agent", RECORD_TEXT, SENDER(names[5]), 0, "name of the sending SDK"},
+    {"peer", RECORD_CHARS, SENDER(peer), 0, "address of the last connection"},
+    {"firstSeen", RECORD_NS, SENDER(first_ns)},
+    {"lastSeen", RECORD_NS, SENDER(last_ns)},
+    {"profiles", RECORD_COUNT, SENDER(profiles)},
+    {"samples", RECORD_COUNT, SENDER(samples)},
+    {"bytes", RECORD_COUNT, SENDER(bytes)},
+    {"refused", RECORD_COUNT, SENDER(refused), 0, "profiles that were not stored"},
+    {"profilesPerSecond", RECORD_NUMBER, offsetof(struct shown_sender, profile_rate), 6},
+    {"samplesPerSecond", RECORD_NUMBER, offsetof(struct shown_sender, sample_rate), 6},
+    {"bytesPerSecond", RECORD_NUMBER, offsetof(struct shown_sender, byte_rate), 6},
+    {"governorText", RECORD_CHARS, SENDER(governor_text), 0, "state of the agent's governor", RECORD_SPARSE},
+    {"via", RECORD_CHARS, SENDER(via), 0, "how an agent samples", RECORD_SPARSE},
+    {"viaReason", RECORD_CHARS, SENDER(via_reason), .flags = RECORD_SPARSE},
+    {"lacks", RECORD_CHARS, SENDER(lacks), 0, "what an agent cannot sample", RECORD_SPARSE},
+    {"problem", RECORD_CHARS, SENDER(problem), 0, "why the last profiles were refused", RECORD_SPARSE},
+    {0},
+};
+
+/* Of wick's own senders. */
+static const struct record_field own_fields[] = {
+    {"rate", RECORD_INT, SENDER(rate), 0, "samples per second"},
+    {"lost", RECORD_INT, SENDER(lost), 0, "samples that were lost"},
+    {"cpuNs", RECORD_INT, SENDER(cpu_ns), 0, "CPU time of the sender itself"},
+    {"governor", RECORD_INT, SENDER(governor), 0, "how often the rate was lowered"},
+    {0},
+};
 
 static void put_sender(struct buf *out, const struct listed_sender *x, int64_t mono)
 {
+    struct shown_sender shown = {*x, rate_read(&x->profile_rate, mono), rate_read(&x->sample_rate, mono),
+                                 rate_read(&x->byte_rate, mono)};
+    bool first = true;
+
     buf_putc(out, '{');
-    for (size_t i = 0; i < NAMES_MAX; i++) {
-        buf_printf(out, "%s\"%s\":", i ? "," : "", name_keys[i]);
-        json_put_str(out, str_from(x->names[i]));
-    }
-    buf_puts(out, ",\"peer\":");
-    json_put_str(out, str_from(x->peer));
-    buf_printf(out, ",\"firstSeen\":\"%lld\",\"lastSeen\":\"%lld\"", (long long) x->first_ns, (long long) x->last_ns);
-    put_count(out, "profiles", x->profiles);
-    put_count(out, "samples", x->samples);
-    put_count(out, "bytes", x->bytes);
-    put_count(out, "refused", x->refused);
-    put_number(out, "profilesPerSecond", rate_read(&x->profile_rate, mono));
-    put_number(out, "samplesPerSecond", rate_read(&x->sample_rate, mono));
-    put_number(out, "bytesPerSecond", rate_read(&x->byte_rate, mono));
+    record_put_fields(out, &first, sender_fields, &shown);
     if (x->has_own)
-        buf_printf(out, ",\"rate\":%lld,\"lost\":%lld,\"cpuNs\":%lld,\"governor\":%lld", (long long) x->rate,
-                   (long long) x->lost, (long long) x->cpu_ns, (long long) x->governor);
-    if (x->governor_text[0]) {
-        buf_puts(out, ",\"governorText\":");
-        json_put_str(out, str_from(x->governor_text));
-    }
-    if (x->problem[0]) {
-        buf_puts(out, ",\"problem\":");
-        json_put_str(out, str_from(x->problem));
-    }
+        record_put_fields(out, &first, own_fields, &shown);
     buf_putc(out, '}');
 }
 

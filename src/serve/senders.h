@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of senders: a sink in front of the store that counts what passes, per tenant and sender. A sender is
- * identified by its resource and scope: service, version, host, process, and the library that made the profiles.
+ * The list of senders: what each sender of each tenant sent, and what of it was refused. A sender is identified by its
+ * resource and scope: service, version, host, process, and the library that made the profiles.
  *
  * Rates are means over about two minutes. What wick's own senders report about themselves in attributes of their
  * profiles (wick.rate, wick.lost, wick.cpu_ns, wick.governor) is kept as last reported. The table is bounded: the
@@ -13,18 +13,21 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "model/sink.h"
 
+struct ack_result;
+struct batch;
 struct senders;
+struct sink_context;
 
 enum { SENDERS_MAX = 10000 };
 
-/* next is owned by the caller and must outlive it. */
-int senders_new(struct sink *next, struct senders **ret);
-/* Call it after the last batch was sent and every ack has come back. */
+int senders_new(struct senders **ret);
 void senders_free(struct senders *s);
 DEFINE_CLEANUP(struct senders *, senders_free)
-struct sink *senders_sink(struct senders *s);
+/* Counts a batch that arrived. */
+void senders_count(struct senders *s, const struct batch *b, const struct sink_context *ctx);
+/* Counts what was not stored of a batch that was counted before, and keeps the reason. */
+void senders_refused(struct senders *s, const struct batch *b, const char *tenant, const struct ack_result *result);
 /* How many profiles of a service arrived, and how many of them were refused. */
 struct alert_losses;
 void senders_losses(struct senders *s, const char *tenant, struct str service, struct alert_losses *ret);

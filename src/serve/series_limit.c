@@ -44,6 +44,7 @@ static void set_done(struct series_set *s)
 /* A hash of the labels of a resource, cached by the hash of the whole resource: most batches repeat the resources of
  * the previous one. */
 static int labels_of(struct series_limit *s, const struct batch *b, const struct resource *r, uint64_t *ret)
+    _locked_(s->lock)
 {
     uint64_t print = hash64_id(fingerprints_resource(r));
     uint32_t known = find(&s->resources, print);
@@ -71,7 +72,7 @@ static int labels_of(struct series_limit *s, const struct batch *b, const struct
     return rc < 0 ? rc : add(&s->resources, print);
 }
 
-static int take_one(struct series_limit *s, uint64_t key, int64_t max)
+static int take_one(struct series_limit *s, uint64_t key, int64_t max) _locked_(s->lock)
 {
     if (find(&s->now, key) != MAP_NONE)
         return 0;
@@ -81,7 +82,7 @@ static int take_one(struct series_limit *s, uint64_t key, int64_t max)
 }
 
 static int take_profile(struct series_limit *s, const struct batch *b, const struct profile *p, uint64_t labels,
-                        int64_t max)
+                        int64_t max) _locked_(s->lock)
 {
     int r = 0;
 
@@ -94,7 +95,7 @@ static int take_profile(struct series_limit *s, const struct batch *b, const str
     return r;
 }
 
-static int take_batch(struct series_limit *s, const struct batch *b, int64_t max)
+static int take_batch(struct series_limit *s, const struct batch *b, int64_t max) _locked_(s->lock)
 {
     int r = 0;
 
@@ -113,7 +114,7 @@ static int take_batch(struct series_limit *s, const struct batch *b, int64_t max
     return r;
 }
 
-static void turn(struct series_limit *s)
+static void turn(struct series_limit *s) _locked_(s->lock)
 {
     int64_t now = clock_mono();
 
@@ -144,7 +145,7 @@ void series_limit_init(struct series_limit *s)
     pthread_mutex_init(&s->lock, NULL);
 }
 
-void series_limit_done(struct series_limit *s)
+_unshared_ void series_limit_done(struct series_limit *s)
 {
     set_done(&s->now);
     set_done(&s->before);

@@ -24,11 +24,12 @@ struct series_set {
 struct series_limit {
     pthread_mutex_t lock;
     const char *const *allow; /* labels of series; labels_default_allow unless it is replaced before the first batch */
-    struct series_set now, before; /* of the current half day, and of the one before it */
-    struct series_set resources;   /* hashes of resources whose labels are known */
-    uint64_t *labels;              /* one hash per resource */
-    size_t cap_labels;
-    int64_t turned; /* when now became before, monotonic */
+    struct series_set now _guarded_by_(lock), before
+        _guarded_by_(lock);                         /* of the current half day, and of the one before it */
+    struct series_set resources _guarded_by_(lock); /* hashes of resources whose labels are known */
+    uint64_t *labels _guarded_by_(lock);            /* one hash per resource */
+    size_t cap_labels _guarded_by_(lock);
+    int64_t turned _guarded_by_(lock); /* when now became before, monotonic */
 };
 
 void series_limit_init(struct series_limit *s);

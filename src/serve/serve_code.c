@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Disassembles a function for the web UI (serve_code.h) with GNU objdump. */
+/* Disassembles a function for the web UI (serve_code.h) with GNU objdump, which runs confined and for a limited time. */
 #include "serve/serve_code.h"
 
 #include <elf.h>
@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/child.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/json.h"
@@ -18,6 +19,8 @@
 #include "symbol/symbol_code.h"
 
 enum { HEAD_MAX = 128 + SYMBOL_CODE_NAME_MAX, TEXT_MAX = 8 << 20, INSTRUCTIONS_MAX = SYMBOL_CODE_MAX };
+
+#define CHILD_LIMIT (5 * NS_PER_S)
 
 /* A function while it is disassembled. */
 struct disassembly {
@@ -83,7 +86,7 @@ static int read_code(struct disassembly *d, struct err *e)
         return fd;
     snprintf(address, sizeof address, "%llx-%llx", (unsigned long long) d->q->address, (unsigned long long) d->q->end);
     snprintf(id, sizeof id, "%.*s", STR_FMT(d->q->build_id));
-    r = child_filter(argv, fd, HEAD_MAX + SYMBOL_CODE_MAX, &d->raw, e);
+    r = child_filter(argv, fd, &(struct child_limits){HEAD_MAX + SYMBOL_CODE_MAX, CHILD_LIMIT}, &d->raw, e);
     return r < 0 ? err_prefix(e, r, "reading the binary: ") : parse_code(d, e);
 }
 
@@ -147,20 +150,22 @@ static int run_objdump(struct disassembly *d, struct err *e)
     _cleanup_(fd_closep) int fd = -1;
     char base[64];
     const char *machine = machine_name(d->machine);
-    const char *argv[] = {NULL, "-D",         "-z", "-b", "binary", "-m", machine, "--no-show-raw-insn",
-                          base, "/dev/stdin", NULL};
+    const char *argv[] = {"/proc/self/exe", "symbolize", "--objdump", NULL, "--machine", machine, "--at", base, NULL};
     int r;
 
     if (!machine)
         return err_set(e, -ENOENT, "no disassembler for this machine's code (ELF machine %u)", d->machine);
     if (!child_find(STR(""), "objdump", &program))
         return err_set(e, -ENOENT, "objdump is not installed on the server (package binutils)");
-    argv[0] = program.p;
-    snprintf(base, sizeof base, "--adjust-vma=0x%llx", (unsigned long long) d->from);
+    argv[3] = program.p;
+    snprintf(base, sizeof base, "%llx", (unsigned long long) d->from);
     r = sealed_new("code", &d->code, 1, &fd);
     if (r < 0)
         return r;
-    r = child_filter(argv, fd, TEXT_MAX, &d->text, e);
+    r = child_filter(argv, fd, &(struct child_limits){TEXT_MAX, CHILD_LIMIT}, &d->text, e);
+    if (r == -ETIMEDOUT)
+        return err_set(e, -ENOENT, "objdump took longer than %lld s on the server",
+                       (long long) (CHILD_LIMIT / NS_PER_S));
     if (r == 0)
         r = parse_text(d);
     if (r == -EIO || (r == 0 && !d->n))

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/metric_text.h"
 #include "net/address.h"
 #include "net/server.h"
 #include "net/tls.h"
@@ -72,6 +73,11 @@ int serve_start_tls(struct serve *s, struct err *e)
     return t->present ? tls_openssl.context_new(&o, true, &s->tls, e) : 0;
 }
 
+size_t serve_answers_memory(const struct serve *s)
+{
+    return MIN((size_t) 512 << 20, s->memory_limit / 4);
+}
+
 static int new_server(struct serve *s, bool (*begin)(void *, struct http_request *),
                       void (*handle)(void *, struct http_request *), void *arg, struct http_server **ret, struct err *e)
 {
@@ -83,6 +89,7 @@ static int new_server(struct serve *s, bool (*begin)(void *, struct http_request
         loops[o.n_loops++] = loop_group_at(s->loops, i);
     o.max_body = (size_t) s->config.limits.request;
     o.max_buffered = MIN((size_t) 512 << 20, MAX(s->memory_limit / 4, o.max_body));
+    o.max_answers = serve_answers_memory(s);
     return http_server_new(&o, ret, e);
 }
 
@@ -191,7 +198,7 @@ bool serve_has_low_port(const struct serve_config *c)
 }
 
 /* Writes one metric for each listener. */
-static void put_net(const struct serve *s, struct buf *out, const char *name, const char *kind, const char *help,
+static void put_net(const struct serve *s, struct buf *out, const char *name, enum metric_kind kind, const char *help,
                     size_t offset)
 {
     const struct {
@@ -199,15 +206,16 @@ static void put_net(const struct serve *s, struct buf *out, const char *name, co
         struct http_server *server;
     } all[] = {{"http", s->api}, {"otlp_grpc", s->grpc}, {"otlp_http", s->http}};
 
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind);
+    metric_head(out, name, kind, help);
     for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
         struct http_server_stats st;
+        char label[32];
 
         if (!all[i].server)
             continue;
         http_server_stats(all[i].server, &st);
-        buf_printf(out, "%s{listener=\"%s\"} %llu\n", name, all[i].name,
-                   (unsigned long long) *(const uint64_t *) ((const char *) &st + offset));
+        snprintf(label, sizeof label, "listener=\"%s\"", all[i].name);
+        metric_value(out, name, label, (double) *(const uint64_t *) ((const char *) &st + offset));
     }
 }
 
@@ -215,13 +223,18 @@ static void put_net(const struct serve *s, struct buf *out, const char *name, co
 
 void serve_listen_metrics(const struct serve *s, struct buf *out)
 {
-    put_net(s, out, "wick_net_connections", "gauge", "Open connections.", NET(connections));
-    put_net(s, out, "wick_net_requests_total", "counter", "Requests.", NET(requests));
-    put_net(s, out, "wick_net_bad_requests_total", "counter", "Malformed requests.", NET(bad_requests));
-    put_net(s, out, "wick_net_timeouts_total", "counter", "Connections closed because the peer was too slow.",
+    put_net(s, out, "wick_net_connections", METRIC_GAUGE, "Open connections.", NET(connections));
+    put_net(s, out, "wick_net_requests_total", METRIC_COUNTER, "Requests.", NET(requests));
+    put_net(s, out, "wick_net_bad_requests_total", METRIC_COUNTER, "Malformed requests.", NET(bad_requests));
+    put_net(s, out, "wick_net_timeouts_total", METRIC_COUNTER, "Connections closed because the peer was too slow.",
             NET(timeouts));
-    put_net(s, out, "wick_net_refused_total", "counter", "Connections refused because of the limit.", NET(refused));
-    put_net(s, out, "wick_net_received_bytes_total", "counter", "Bytes received.", NET(bytes_in));
-    put_net(s, out, "wick_net_sent_bytes_total", "counter", "Bytes sent.", NET(bytes_out));
-    put_net(s, out, "wick_net_buffered_bytes", "gauge", "Requests in memory.", NET(buffered));
+    put_net(s, out, "wick_net_refused_total", METRIC_COUNTER, "Connections refused because of the limit.",
+            NET(refused));
+    put_net(s, out, "wick_net_received_bytes_total", METRIC_COUNTER, "Bytes received.", NET(bytes_in));
+    put_net(s, out, "wick_net_sent_bytes_total", METRIC_COUNTER, "Bytes sent.", NET(bytes_out));
+    put_net(s, out, "wick_net_buffered_bytes", METRIC_GAUGE, "Requests in memory.", NET(buffered));
+    put_net(s, out, "wick_net_answers_bytes", METRIC_GAUGE, "Responses in memory that were not read yet.",
+            NET(answers));
+    put_net(s, out, "wick_net_unread_total", METRIC_COUNTER,
+            "Responses dropped or refused because too much was waiting to be read.", NET(unread));
 }

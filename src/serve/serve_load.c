@@ -15,6 +15,20 @@ static void override(const char **option, const char *arg)
         *option = arg;
 }
 
+/* A port alone is one of loopback: "21000" is 127.0.0.1:21000. */
+static int complete_address(struct serve_load *l, const char **address)
+{
+    uint64_t port;
+    char *text;
+
+    if (!*address || str_to_u64(str_from(*address), 10, &port) < 0)
+        return 0;
+    text = arena_printf(&l->conf.arena, "127.0.0.1:%s", *address);
+    if (text)
+        *address = text;
+    return text ? 0 : -ENOMEM;
+}
+
 /* `store.dir: memory`, `store.dir: memory:` and `store.dir: clickhouse://...` name an engine instead of a directory. */
 static void choose_engine(struct serve_config *c)
 {
@@ -25,7 +39,7 @@ static void choose_engine(struct serve_config *c)
         named = store_engine_of(str_from(dir));
     if (!named || named->in_dir)
         return;
-    c->store.engine = named->name;
+    c->store.engine_of_place = named->name;
     c->store.place = dir;
     c->store.dir = NULL;
 }
@@ -43,11 +57,16 @@ static int apply_role(struct serve_config *c, struct err *e)
     return 0;
 }
 
+const struct store_ops *serve_engine(const struct serve_config *c)
+{
+    return c->store.engine_of_place                 ? store_engine(str_from(c->store.engine_of_place))
+           : c->store.engine == SERVE_ENGINE_MEMORY ? &store_memory
+                                                    : &store_segment;
+}
+
 bool serve_store_in_dir(const struct serve_config *c)
 {
-    const struct store_ops *engine = store_engine(str_from(c->store.engine));
-
-    return !engine || engine->in_dir;
+    return serve_engine(c)->in_dir;
 }
 
 int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
@@ -79,6 +98,13 @@ int serve_load(const struct serve_args *a, struct serve_load *l, struct err *e)
     override(&c->listen.otlp_grpc, a->otlp_grpc);
     override(&c->listen.otlp_http, a->otlp_http);
     c->listen.insecure |= a->insecure;
+    r = complete_address(l, &c->listen.http);
+    if (r == 0)
+        r = complete_address(l, &c->listen.otlp_grpc);
+    if (r == 0)
+        r = complete_address(l, &c->listen.otlp_http);
+    if (r < 0)
+        return r;
     choose_engine(c);
     r = apply_role(c, e);
     if (r < 0)
@@ -111,6 +137,7 @@ static bool is_live(const char *name)
         "limits.samples_per_second",
         "limits.series",
         "limits.tenant_queries",
+        "limits.tenant_size",
         "limits.tenants",
     };
 

@@ -5,9 +5,9 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "base/metrics.h"
 #include "conf/yaml.h"
 #include "pipeline/graph/flow.h"
-#include "pipeline/graph/metrics.h"
 
 static void warn(void *arg, const char *message)
 {

@@ -58,8 +58,10 @@ static int add_reached(struct serve *s)
 {
     const struct serve_config *c = &s->config;
     const struct serve_source *sources = c->source.v;
-    const char *const files[] = {c->listen.tls.cert_file, c->listen.tls.key_file, c->listen.tls.client_ca_file,
-                                 strncmp(c->listen.http, "unix:", 5) == 0 ? c->listen.http + 5 : NULL};
+    const char *const files[] = {
+        c->listen.tls.cert_file,      c->listen.tls.key_file,
+        c->listen.tls.client_ca_file, c->auth.audit,
+        c->auth.people.oidc.ca_file,  strncmp(c->listen.http, "unix:", 5) == 0 ? c->listen.http + 5 : NULL};
     int r = 0;
 
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
@@ -75,8 +77,9 @@ static int add_reached(struct serve *s)
 static int reach_all(struct serve *s)
 {
     struct serve_tls *t = &s->config.listen.tls;
-    const char **const paths[] = {&s->token_file, &s->reached_store, &s->config.symbols.dir, &s->spool_dir,
-                                  &t->cert_file,  &t->key_file,      &t->client_ca_file};
+    const char **const paths[] = {&s->token_file,     &s->reached_store,     &s->config.symbols.dir,
+                                  &s->spool_dir,      &t->cert_file,         &t->key_file,
+                                  &t->client_ca_file, &s->config.auth.audit, &s->config.auth.people.oidc.ca_file};
     const char *http = s->config.listen.http;
     int r = 0;
 
@@ -107,7 +110,7 @@ int serve_drop_rights(struct serve *s, struct err *e)
         r = add_dir_of(s, s->token_file, SERVE_DIR_FILE);
     if (serve_store_in_dir(c))
         add_dir(s, s->store_dir, SERVE_DIR_STORE, NULL);
-    else if (strcmp(c->store.ack, "spool") == 0)
+    else if (c->store.ack == SERVE_ACK_SPOOL)
         add_dir(s, s->spool_dir, SERVE_DIR_OTHER, NULL);
     if (c->symbols.dir)
         add_dir(s, c->symbols.dir, SERVE_DIR_OTHER, NULL);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts, reloads and stops the server and all of its parts, in the right order. See serve_run.h. */
+/* Starts, reloads and stops the server: the list of its parts is in the order of starting, and stopping goes it backwards. See
+ * serve_run.h. */
 #include "serve/serve_run.h"
-#include "serve/local_owner.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,42 +17,41 @@
 #include "base/meminfo.h"
 #include "base/thread.h"
 #include "conf/yaml.h"
-#include "demo/demo_run.h"
-#include "demo/demo_source.h"
 #include "host/agent_feed.h"
 #include "host/agent_run.h"
 #include "net/tls.h"
 #include "pipeline/graph/flow.h"
 #include "serve/agent_config.h"
+#include "serve/disk_shares.h"
 #include "serve/senders.h"
-#include "serve/serve_code.h"
+#include "serve/serve_end.h"
 #include "serve/serve_intake.h"
+#include "serve/serve_people.h"
 #include "serve/serve_pipelines.h"
 #include "serve/serve_scrape.h"
-#include "serve/serve_self.h"
 #include "serve/serve_state.h"
-#include "server/api.h"
 #include "server/binary_store.h"
 #include "server/front.h"
 #include "server/name_source.h"
 #include "server/recording_rules.h"
 #include "server/tenant_files.h"
-#include "store/match.h"
 #include "store/store.h"
 #include "store/store_place.h"
 
-enum { QUEUE_MAX = 256, FILES_QUOTA = 256 << 20 };
+enum { FILES_QUOTA = 256 << 20 };
 
-/* --- configuration --- */
+/* --- the parts --- */
 
-static int find_dirs(struct serve *s, const char *data_dir)
+static int find_dirs(struct serve *s, struct err *e)
 {
+    const char *data_dir = s->args->data_dir;
     size_t size = sizeof s->store_dir;
     int n = s->config.store.dir ? snprintf(s->store_dir, size, "%s", s->config.store.dir)
                                 : snprintf(s->store_dir, size, "%s/store", data_dir);
 
     if (n >= (int) size || snprintf(s->data_dir, sizeof s->data_dir, "%s", data_dir) >= (int) sizeof s->data_dir)
-        return -ENAMETOOLONG;
+        return err_set(e, -ENAMETOOLONG, "'%s': the path is too long", data_dir);
+    s->memory_limit = meminfo_limit(s->config.limits.memory);
     s->spool_dir = s->config.store.spool ? s->config.store.spool : arena_printf(&s->paths, "%s/spool", data_dir);
     s->token_file = s->config.auth.tokens;
     if (!s->token_file)
@@ -61,128 +59,152 @@ static int find_dirs(struct serve *s, const char *data_dir)
     return s->token_file ? 0 : -ENOMEM;
 }
 
-/* --- start and stop --- */
-
-/* Fills in what is kept and for how long. The strings still belong to the configuration. */
-static void put_retention(const struct serve_retention *r, struct store_config *ret)
+/* True if nothing was ever stored here. A first-time user should see results soon, so the agent starts with a higher
+ * rate. */
+static bool is_new_install(const struct serve *s)
 {
-    const struct serve_retention_service *services = r->services.v;
-
-    ret->keep = r->keep;
-    ret->keep_detail = r->detail;
-    ret->keep_bytes = (uint64_t) r->size;
-    for (uint32_t i = 0; i < r->services.n && ret->n_services < STORE_SERVICE_RULES_MAX; i++) {
-        ret->services[ret->n_services].service = services[i].service;
-        ret->services[ret->n_services++].keep = services[i].keep;
-    }
+    return !serve_store_in_dir(&s->config) || !store_place_exists(s->store_dir);
 }
 
-static void log_store(void *ctx, const char *line)
+static int start_agent(struct serve *s, struct err *e)
 {
-    (void) ctx;
-    log_warn("store: %s", line);
-}
-
-enum { MORE_LABELS_MAX = 48, LABEL_VALUES_MAX = 10000 };
-
-/* The labels of series: the default ones and those of the configuration, where "auto", or none, leaves the choice to the
- * store. */
-static int make_labels(struct serve *s, const char *const **ret, uint32_t *ret_values, struct err *e)
-{
-    const struct option_strings *more = &s->config.store.labels;
-    int64_t values = s->config.store.label_values;
-    bool chosen = !more->n;
-    const char **v;
-    uint32_t n = 0;
-
-    while (labels_default_allow[n])
-        n++;
-    if (more->n > MORE_LABELS_MAX)
-        return err_set(e, -EINVAL, "store.labels: %u names; the maximum is %d", more->n, MORE_LABELS_MAX);
-    if (values < 0 || values > LABEL_VALUES_MAX)
-        return err_set(e, -EINVAL, "store.label_values: %lld is not between 0 and %d", (long long) values,
-                       LABEL_VALUES_MAX);
-    v = arena_zalloc_array(&s->paths, (size_t) n + more->n + 1, sizeof *v);
-    if (!v)
-        return -ENOMEM;
-    memcpy(v, labels_default_allow, n * sizeof *v);
-    for (uint32_t i = 0; i < more->n; i++) {
-        if (strcmp(more->v[i], "auto") == 0)
-            chosen = true;
-        if (strcmp(more->v[i], "auto") == 0 || match_is_label(v, str_from(more->v[i])))
-            continue;
-        v[n] = arena_cstr(&s->paths, str_from(more->v[i]));
-        if (!v[n++])
-            return -ENOMEM;
-    }
-    *ret = v;
-    *ret_values = chosen ? (uint32_t) values : 0;
-    return 0;
-}
-
-/* What the store is opened with. Everything that can be wrong in the configuration is refused here, by the start and by
- * `--check` alike. */
-/* Whether a signal to end waits: it is only taken after the start. */
-static bool is_ending(void)
-{
-    sigset_t set;
-
-    return sigpending(&set) == 0 && (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
-}
-
-static int store_settings(struct serve *s, struct store_config *ret, const struct store_ops **ret_engine, struct err *e)
-{
-    static const char *const stamps[] = {"ns", "us", "ms", "off"};
-    const struct serve_config *c = &s->config;
-    const struct store_ops *engine = store_engine(str_from(c->store.engine));
-    size_t i = 0;
+    struct agent_run_options o;
     int r;
 
-    *ret = (struct store_config){
-        .dir = c->store.place ? c->store.place : s->reached_store,
-        .read_only = c->role == ROLE_QUERY,
-        .async = c->store.async,
-        .cold = c->store.cold,
-        .spool = strcmp(c->store.ack, "spool") != 0 ? NULL
-                 : s->spool_dir                     ? s->spool_dir
-                                                    : "spool",
-        .spool_bytes = (uint64_t) c->store.spool_size,
-        .memory = (size_t) c->store.memory,
-        .cache = (size_t) c->store.cache,
-        .report = log_store,
-        .ending = is_ending,
-    };
-    *ret_engine = engine;
-    r = make_labels(s, &ret->allow, &ret->label_values, e);
-    if (r < 0)
-        return r;
-    if (!engine)
-        return err_set(e, -EINVAL,
-                       "store.engine: '%s' is not segment or memory; for ClickHouse, set store.dir to its location",
-                       c->store.engine);
-    if (strcmp(c->store.ack, "quorum") != 0 && strcmp(c->store.ack, "spool") != 0)
-        return err_set(e, -EINVAL, "store.ack: '%s' is not quorum or spool", c->store.ack);
-    while (i < ARRAY_SIZE(stamps) && strcmp(c->store.timestamps, stamps[i]) != 0)
-        i++;
-    if (i == ARRAY_SIZE(stamps))
-        return err_set(e, -EINVAL, "store.timestamps: '%s' is not ns, us, ms or off", c->store.timestamps);
-    ret->timestamps = (enum store_timestamps) i;
-    put_retention(&c->retention, ret);
-    return store_check_config(engine, ret, e);
+    if (!s->config.agent.enabled || s->args->no_agent || getenv("WICK_NO_AGENT"))
+        return 0;
+    r = agent_config_read(&s->config.agent, false, &o, e);
+    if (!s->config.agent.rate && is_new_install(s))
+        o.begin_rate = 99;
+    return r < 0 ? r : agent_feed_start(&o, &s->agent, e);
 }
 
-static int start_store(struct serve *s, struct err *e)
+static void stop_agent(struct serve *s)
 {
-    const struct store_ops *engine;
-    struct store_config sc;
-    int r = store_settings(s, &sc, &engine, e);
+    agent_feed_free(TAKE(s->agent));
+}
 
-    if (r < 0)
-        return r;
-    sc.memory = MIN(sc.memory, s->memory_limit / 16); /* several of them may be waiting to be written */
-    sc.cache = MIN(sc.cache, s->memory_limit / 4);
-    sc.dictionary = sc.answers = s->memory_limit / 2;
-    return store_open(engine, &sc, &s->store, e);
+static int run_agent(struct serve *s, struct err *e)
+{
+    return s->agent ? agent_feed_run(s->agent, serve_intake_sink(s->intake, ""), e) : 0;
+}
+
+static void stop_tls(struct serve *s)
+{
+    if (s->tls)
+        s->tls->ops->context_free(s->tls);
+}
+
+static int watch_end(struct serve *s, struct err *e)
+{
+    (void) s;
+    return serve_end_watch(e);
+}
+
+static int start_shares(struct serve *s, struct err *e)
+{
+    int r = disk_shares_new(&s->disk);
+
+    (void) e;
+    if (r == 0)
+        disk_shares_set(s->disk, &s->config);
+    return r;
+}
+
+static void stop_shares(struct serve *s)
+{
+    disk_shares_free(s->disk);
+}
+
+static int open_auth(struct serve *s, struct err *e)
+{
+    static const enum auth_scope anonymous[] = {
+        [ANONYMOUS_NONE] = AUTH_NONE, [ANONYMOUS_SEND] = AUTH_SEND, [ANONYMOUS_USE] = AUTH_READ | AUTH_WRITE};
+    int r = auth_open_serving(s->token_file, &s->auth);
+
+    (void) e;
+    if (r == 0)
+        auth_allow_anonymous(s->auth, anonymous[s->config.auth.anonymous]);
+    for (unsigned i = 0; r == 0 && i < s->rights.n_trusted; i++)
+        auth_trust(s->auth, s->rights.trusted[i]);
+    return r;
+}
+
+static void close_auth(struct serve *s)
+{
+    auth_free(s->auth);
+}
+
+static int check_exposure(struct serve *s, struct err *e)
+{
+    return serve_check_exposure(s, e);
+}
+
+static int start_loops(struct serve *s, struct err *e)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
+}
+
+static void stop_loops(struct serve *s)
+{
+    loop_group_free(s->loops);
+}
+
+static int make_intake(struct serve *s, struct err *e)
+{
+    const struct serve_listen *l = &s->config.listen;
+
+    (void) e;
+    s->hosts = mem_zalloc_array((size_t) l->hosts.n + 1, sizeof *s->hosts);
+    if (!s->hosts)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < l->hosts.n; i++)
+        s->hosts[i] = l->hosts.v[i];
+    return serve_intake_new(&(struct serve_intake_options){s->auth, s->hosts, &s->config.limits, s->agent}, &s->intake);
+}
+
+static void free_intake(struct serve *s)
+{
+    serve_intake_free(s->intake);
+    mem_free(s->hosts);
+}
+
+static int open_intake(struct serve *s, struct err *e)
+{
+    (void) e;
+    serve_intake_open(s->intake,
+                      &(struct serve_intake_ends){&s->store->sink, s->store->labels, serve_traces_sink(&s->traces)});
+    return serve_intake_sink(s->intake, "") ? 0 : -ENOMEM;
+}
+
+static int start_intake(struct serve *s, struct err *e)
+{
+    return serve_intake_start(s->intake, e);
+}
+
+static void stop_intake(struct serve *s)
+{
+    serve_intake_stop(s->intake);
+}
+
+static void close_store(struct serve *s)
+{
+    store_close(s->store);
+}
+
+static int start_traces(struct serve *s, struct err *e)
+{
+    const struct serve_traces_place place = {serve_store_in_dir(&s->config) ? s->reached_store : NULL, s->store,
+                                             s->memory_limit, disk_shares_spans(s->disk)};
+
+    return serve_traces_start(&s->traces, &s->config, &place, e);
+}
+
+static void stop_traces(struct serve *s)
+{
+    serve_traces_stop(&s->traces);
 }
 
 /* Symbol files live in the store's directory; a store in memory keeps none unless a directory is configured. */
@@ -190,110 +212,47 @@ static int start_names(struct serve *s, struct err *e)
 {
     const struct serve_symbols *c = &s->config.symbols;
     char dir[SERVE_PATH_SIZE + 64];
+    struct quota share;
+    int r;
 
     snprintf(dir, sizeof dir, "%s/binaries", s->reached_store);
     if (c->dir)
         snprintf(dir, sizeof dir, "%s", c->dir);
-    return serve_names_start(&s->names, c, c->dir || s->store->ops->in_dir ? dir : NULL, e);
+    r = serve_names_start(&s->names, c, c->dir || s->store->ops->in_dir ? dir : NULL, e);
+    if (r == 0 && s->names.files && !c->dir) { /* another directory is not the store's */
+        share = disk_shares_uploads(s->disk);
+        binary_store_share(s->names.files, &share);
+    }
+    return r;
+}
+
+static void stop_names(struct serve *s)
+{
+    serve_names_stop(&s->names);
 }
 
 /* What Pyroscope's clients keep on the server, in the store's directory; in memory with a store in memory. */
 static int start_files(struct serve *s, struct err *e)
 {
+    struct quota share = disk_shares_files(s->disk);
     char dir[SERVE_PATH_SIZE + 64];
-
-    snprintf(dir, sizeof dir, "%s/files", s->reached_store);
-    return tenant_files_open(s->store->ops->in_dir ? dir : NULL, FILES_QUOTA, &s->files, e);
-}
-
-/* The server's own routes; each list is in a file of its own. */
-static int (*const mounts[])(struct front *f) = {
-    api_mount_query,      api_mount_status,    api_mount_profile, api_mount_mcp,   api_mount_openapi,
-    api_mount_symbols,    api_mount_pyroscope, api_mount_render,  api_mount_views, api_mount_pid,
-    api_mount_debuginfod, api_mount_scrape,    api_mount_alerts,  api_mount_marks, api_mount_ui,
-};
-
-static struct ui_settings ui_settings(const struct serve_config *c)
-{
-    return (struct ui_settings){.sources = c->source.v,
-                                .n_sources = c->source.n,
-                                .price_per_core_hour = c->ui.price,
-                                .currency = c->ui.currency,
-                                .own_code = c->ui.own_code,
-                                .trace_link = c->traces.link};
-}
-
-static void read_demo(struct ui_info *i)
-{
-    const char *times = getenv(DEMO_TIMES_ENV);
-    struct str end = str_from(times ? times : ""), deploy = str_cut(&end, ':');
-
-    if (str_to_i64(deploy, 10, &i->demo_deploy) < 0 || str_to_i64(end, 10, &i->demo_end) < 0)
-        i->demo_deploy = i->demo_end = 0;
-    else
-        i->read_source = demo_source;
-}
-
-/* Sets up what the web UI needs besides data, and the list of senders. */
-static int start_ui(struct serve *s)
-{
     int r;
 
-    s->ui = (struct ui_info){.mode = "server", .settings = ui_settings(&s->config)};
-    if (s->agent) {
-        s->ui.agent_state = "running";
-        s->ui.agent_ended = agent_feed_ended;
-        s->ui.agent_lost = agent_feed_lost;
-        s->ui.agent = s->agent;
-    } else {
-        s->ui.agent_state = "off";
-        s->ui.agent_reason = "The server was started without the host agent (--no-agent).";
-        s->ui.agent_fix = "sudo wick serve";
-    }
-    read_demo(&s->ui);
-    r = senders_new(&s->store->sink, &s->senders);
-
-    s->ui.senders = s->senders;
-    s->ui.senders_json = senders_json;
-    s->ui.code = serve_code;
-    s->ui.code_ctx = s->names.source;
-    return r;
+    snprintf(dir, sizeof dir, "%s/files", s->reached_store);
+    r = tenant_files_open(s->store->ops->in_dir ? dir : NULL, FILES_QUOTA, &s->files, e);
+    if (r < 0)
+        return r;
+    if (s->store->ops->in_dir)
+        tenant_files_share(s->files, &share);
+    disk_shares_count(s->disk, s->config.symbols.dir ? NULL : s->names.files, s->files, s->traces.index);
+    return 0;
 }
 
-/* Metrics of the agent that is this server's child process. */
-static void put_agent(struct agent_feed *agent, struct buf *out)
+static void stop_files(struct serve *s)
 {
-    struct agent_feed_counts n;
-
-    agent_feed_counts(agent, &n);
-    buf_printf(
-        out,
-        "# HELP wick_agent_samples_total Samples of this machine, by result.\n"
-        "# TYPE wick_agent_samples_total counter\n"
-        "wick_agent_samples_total{result=\"stored\"} %llu\nwick_agent_samples_total{result=\"lost\"} %llu\n"
-        "# HELP wick_agent_batches_total Batches of samples of this machine, by result.\n# TYPE wick_agent_batches_total counter\n"
-        "wick_agent_batches_total{result=\"stored\"} %llu\nwick_agent_batches_total{result=\"lost\"} %llu\n",
-        (unsigned long long) n.taken_samples, (unsigned long long) n.lost_samples, (unsigned long long) n.taken_batches,
-        (unsigned long long) n.lost_batches);
-}
-
-static void put_metrics(void *ctx, struct buf *out)
-{
-    struct serve *s = ctx;
-
-    serve_listen_metrics(s, out);
-    if (s->names.files)
-        buf_printf(out,
-                   "# HELP wick_symbols_bytes Size of symbol files.\n# TYPE wick_symbols_bytes gauge\n"
-                   "wick_symbols_bytes %llu\n",
-                   (unsigned long long) binary_store_bytes(s->names.files));
-
-    if (s->agent)
-        put_agent(s->agent, out);
-    serve_traces_metrics(&s->traces, out);
-    serve_intake_metrics(s->intake, out);
-    serve_pipelines_metrics(s->pipelines, out);
-    alerts_metrics(s->alerts, out);
+    if (s->disk)
+        disk_shares_count(s->disk, NULL, NULL, NULL);
+    tenant_files_free(s->files);
 }
 
 static void read_losses(void *ctx, const char *tenant, struct str service, struct alert_losses *ret)
@@ -311,9 +270,14 @@ static int start_alerts(struct serve *s, struct err *e)
                                .url = s->config.ui.url,
                                .memory_limit = MIN((size_t) s->config.limits.query_memory, s->memory_limit / 4),
                                .losses = read_losses,
-                               .losses_ctx = s->senders};
+                               .losses_ctx = serve_intake_senders(s->intake)};
 
     return alerts_new(&o, s->first.alerts, &s->alerts, e);
+}
+
+static void stop_alerts(struct serve *s)
+{
+    alerts_free(s->alerts);
 }
 
 static const char *public_url(const struct serve *s, const struct serve_config *c, char url[300])
@@ -339,97 +303,94 @@ static int apply_rules(void *ctx, const void *base, const struct option_tables *
     return r;
 }
 
-static int start_front(struct serve *s, struct err *e)
+static int start_rules(struct serve *s, struct err *e)
 {
-    const struct serve_config *c = &s->config;
-    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    unsigned n = c->limits.query_workers > 0 ? (unsigned) MIN(c->limits.query_workers, 256) : (unsigned) MAX(cpus, 2);
-    struct front_options o = {.store = s->store,
-                              .names = s->names.source,
-                              .files = s->files,
-                              .auth = s->auth,
-                              .call_limit_ns = c->limits.query_time,
-                              .memory_limit = MIN((size_t) c->limits.query_memory, s->memory_limit / 4),
-                              .tenant_calls = c->limits.tenant_queries,
-                              .version = WICK_VERSION};
-    int r;
-
-    s->hosts = mem_zalloc_array((size_t) c->listen.hosts.n + 1, sizeof *s->hosts);
-    if (!s->hosts)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < c->listen.hosts.n; i++)
-        s->hosts[i] = c->listen.hosts.v[i];
-    o.hosts = s->hosts;
-    o.metrics = put_metrics;
-    o.ui = &s->ui;
-    s->pids = (struct pid_profiler){agent_feed_profile, s->agent};
-    o.pids = s->agent ? &s->pids : NULL;
-    o.spans = s->traces.index;
-    o.trace_link = c->traces.link;
-    r = start_ui(s);
-    if (r == 0)
-        r = local_owner_new(s->agent, senders_sink(s->senders), &s->owners, e);
-    if (r == 0)
-        r = serve_intake_new(local_owner_sink(s->owners), s->auth, s->hosts, &c->limits, &s->intake, e);
-    if (r < 0)
-        return r;
-    serve_intake_labels(s->intake, s->store->labels); /* before the first tenant is made, which is the next step */
-    serve_intake_traces(s->intake, serve_traces_sink(&s->traces));
-    r = serve_scrape_new(serve_intake_sink(s->intake), &s->args->scrape, &s->scrape);
-    if (r == 0)
-        r = start_alerts(s, e);
-    if (r < 0)
-        return r;
-    o.alerts = s->alerts;
-    r = recording_rules_new(s->files, apply_rules, s, &s->first, &s->rules, e);
-    if (r < 0)
-        return r;
-    o.rules = s->rules;
-    o.scraping = serve_scrape_calls(s->scrape);
-    o.metrics_ctx = s;
-    r = workers_new(n, QUEUE_MAX, &s->workers, e);
-    o.workers = s->workers;
-    if (r == 0)
-        r = front_new(&o, &s->front, e);
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mounts); i++)
-        if (c->role != ROLE_INGEST || mounts[i] == api_mount_status || mounts[i] == api_mount_symbols)
-            r = mounts[i](s->front);
-    if (r == 0)
-        r = serve_intake_mount(s->intake, s->front);
-    if (r == 0)
-        r = serve_self_mount(s->front);
-    if (r == 0)
-        r = loop_group_new((unsigned) MIN(MAX(cpus, 1), 8), "net", &s->loops, e);
-    return r;
+    return recording_rules_new(s->files, apply_rules, s, &s->first, &s->rules, e);
 }
+
+static void stop_rules(struct serve *s)
+{
+    recording_rules_free(s->rules);
+}
+
+/* Rules that clients added: after the listeners, whose URL is in the messages of alerts. */
+static int activate_rules(struct serve *s, struct err *e)
+{
+    char url[300];
+    int r = recording_rules_start(s->rules, &s->first, e);
+
+    if (r == 0)
+        return 0;
+    log_warn("recording rules that clients added are not active: %s", err_message(e, r));
+    return alerts_set_url(s->alerts, public_url(s, &s->config, url));
+}
+
+static int start_scrape(struct serve *s, struct err *e)
+{
+    (void) e;
+    return serve_scrape_new(serve_intake_sink(s->intake, ""), &s->args->scrape, &s->scrape);
+}
+
+static void stop_scrape(struct serve *s)
+{
+    serve_scrape_free(s->scrape);
+}
+
+static int start_pipelines(struct serve *s, struct err *e)
+{
+    const struct flow_inject ends = {.sink = serve_intake_sink(s->intake, ""), .traces = serve_traces_sink(&s->traces)};
+
+    return serve_pipelines_start(&s->first.conf, &ends, &s->pipelines, e);
+}
+
+static void stop_pipelines(struct serve *s)
+{
+    serve_pipelines_stop(s->pipelines);
+}
+
+/* --- the list --- */
+
+/* A stop may come before its start, and after one that failed. */
+static const struct {
+    int (*start)(struct serve *s, struct err *e);
+    void (*stop)(struct serve *s);
+} parts[] = {
+    {find_dirs, NULL},
+    {start_agent, stop_agent},   /* it needs the privileges */
+    {serve_start_tls, stop_tls}, /* the key may be readable by root only */
+    {serve_drop_rights, NULL},
+    {watch_end, NULL},
+    {start_shares, stop_shares},
+    {open_auth, close_auth},
+    {serve_people_know, NULL},
+    {check_exposure, NULL},
+    {start_loops, stop_loops},  /* answers end on them until the store is closed */
+    {make_intake, free_intake}, /* keeps what the store has not acknowledged */
+    {serve_store_open, close_store},
+    {start_traces, stop_traces}, /* asks the store how far the clock is ahead */
+    {start_names, stop_names},
+    {start_files, stop_files},
+    {serve_people_start, serve_people_stop},
+    {open_intake, NULL},
+    {start_alerts, stop_alerts},
+    {start_rules, stop_rules},
+    {run_agent, stop_agent},
+    {start_intake, stop_intake}, /* asks the agent */
+    {start_scrape, stop_scrape},
+    {start_pipelines, stop_pipelines},
+    {serve_start_front, serve_stop_front},
+    {serve_start_listeners, serve_stop_listeners},
+    {activate_rules, NULL},
+};
 
 void serve_stop(struct serve *s)
 {
     if (!s)
         return;
     store_interrupt(s->store);
-    serve_pipelines_stop(s->pipelines);
-    serve_stop_listeners(s);
-    front_stop(s->front); /* its calls on threads of their own have ended */
-    serve_scrape_free(s->scrape);
-    local_owner_stop(s->owners);
-    agent_feed_free(s->agent); /* until here the UI may ask for its state */
-    workers_free(s->workers);
-    recording_rules_free(s->rules);
-    alerts_free(s->alerts);
-    serve_names_stop(&s->names);
-    tenant_files_free(s->files);
-    serve_traces_stop(&s->traces); /* it asks the store how far the clock is ahead */
-    store_close(s->store);
-    loop_group_free(s->loops);
-    serve_intake_free(s->intake);
-    local_owner_free(s->owners);
-    senders_free(s->senders);
-    front_free(s->front);
-    if (s->tls)
-        s->tls->ops->context_free(s->tls);
-    auth_free(s->auth);
-    mem_free(s->hosts);
+    for (size_t i = ARRAY_SIZE(parts); i-- > 0;)
+        if (parts[i].stop)
+            parts[i].stop(s);
     if (s->again)
         serve_load_done(s->again);
     mem_free(s->again);
@@ -437,6 +398,8 @@ void serve_stop(struct serve *s)
     arena_done(&s->paths);
     mem_free(s);
 }
+
+/* --- reload --- */
 
 /* Reads the configuration again: applies what can change at runtime and logs the names of the other changes. */
 static int reload_config(struct serve *s, struct err *e)
@@ -459,12 +422,13 @@ static int reload_config(struct serve *s, struct err *e)
     }
     log_setup((enum log_level) l->config.log.level, (enum log_format) l->config.log.format);
     serve_intake_limits(s->intake, &l->config.limits);
+    disk_shares_set(s->disk, &l->config);
     front_set_limits(s->front, l->config.limits.query_time, l->config.limits.tenant_queries);
-    put_retention(&l->config.retention, &sc);
+    serve_store_retention(&l->config.retention, &sc);
     if (s->store->ops->set_retention)
         s->store->ops->set_retention(s->store, &sc);
     serve_traces_reload(&s->traces, &l->config);
-    ui = ui_settings(&l->config);
+    ui = serve_ui_settings(&l->config);
     ui_info_change(&s->ui, &ui);
     serve_load_changes(s->again ? s->again : &s->first, l, &now, NULL);
     serve_load_changes(&s->first, l, NULL, &later);
@@ -491,31 +455,7 @@ void serve_reload(struct serve *s)
         log_error("reload: %s; keeping the previous configuration", err_message(&e, r));
 }
 
-static int open_auth(struct serve *s, struct err *e)
-{
-    int r = auth_open(s->token_file, &s->auth, e);
-
-    for (unsigned i = 0; r == 0 && i < s->rights.n_trusted; i++)
-        auth_trust(s->auth, s->rights.trusted[i]);
-    return r;
-}
-
-/* True if nothing was ever stored here. A first-time user should see results soon, so the agent starts with a higher
- * rate. */
-static bool is_new_install(const struct serve *s)
-{
-    return !serve_store_in_dir(&s->config) || !store_place_exists(s->store_dir);
-}
-
-static int start_agent(struct serve *s, struct err *e)
-{
-    struct agent_run_options o;
-    int r = agent_config_read(&s->config.agent, false, &o, e);
-
-    if (!s->config.agent.rate && is_new_install(s))
-        o.begin_rate = 99;
-    return r < 0 ? r : agent_feed_start(&o, &s->agent, e);
-}
+/* --- start --- */
 
 static void log_start(const struct serve *s)
 {
@@ -529,54 +469,11 @@ static void log_start(const struct serve *s)
         log_info("store: %s; retention: %lld days (detail: %lld days), %lld MiB", s->store_dir,
                  (long long) (k->keep / (86400 * NS_PER_S)), (long long) (k->detail / (86400 * NS_PER_S)),
                  (long long) (k->size >> 20));
+    if (s->config.auth.tokens)
+        log_info("tokens: %s", s->config.auth.tokens);
+    else
+        log_info("tokens: %s/tokens", s->data_dir);
     serve_rights_log(&s->rights);
-}
-
-static int start(struct serve *s, const char *data_dir, struct err *e)
-{
-    char url[300];
-    int r = find_dirs(s, data_dir);
-
-    s->memory_limit = meminfo_limit(s->config.limits.memory);
-    if (r == 0 && s->config.agent.enabled && !s->args->no_agent && !getenv("WICK_NO_AGENT"))
-        r = start_agent(s, e);
-    if (r == 0)
-        r = serve_start_tls(s, e); /* before privileges are dropped: the key may be readable by root only */
-    if (r == 0)
-        r = serve_drop_rights(s, e);
-    if (r == 0)
-        r = open_auth(s, e);
-    if (r == 0)
-        r = serve_check_exposure(s, e);
-    if (r == 0)
-        r = start_store(s, e);
-    if (r == 0)
-        r = serve_traces_start(&s->traces, &s->config,
-                               &(struct serve_traces_place){serve_store_in_dir(&s->config) ? s->reached_store : NULL,
-                                                            s->store, s->memory_limit},
-                               e);
-    if (r == 0)
-        r = start_names(s, e);
-    if (r == 0)
-        r = start_files(s, e);
-    if (r == 0)
-        r = start_front(s, e);
-    if (r == 0)
-        r = serve_pipelines_start(
-            &s->first.conf,
-            &(struct flow_inject){.sink = serve_intake_sink(s->intake), .traces = serve_traces_sink(&s->traces)},
-            &s->pipelines, e);
-    if (r == 0 && s->agent)
-        r = agent_feed_run(s->agent, serve_intake_sink(s->intake), e);
-    if (r == 0)
-        r = serve_start_listeners(s, e);
-    if (r < 0)
-        return r;
-    r = recording_rules_apply(s->rules, &s->first, e);
-    if (r == 0)
-        return 0;
-    log_warn("recording rules that clients added are not active: %s", err_message(e, r));
-    return alerts_set_url(s->alerts, public_url(s, &s->config, url));
 }
 
 /* Loads only the configuration; *ret must be freed, on failure too. */
@@ -595,19 +492,20 @@ static int load(struct serve_args *args, struct serve **ret, struct err *e)
     return r;
 }
 
-int serve_start(struct serve_args *args, const char *data_dir, struct serve **ret, struct err *e)
+int serve_start(struct serve_args *args, struct serve **ret, struct err *e)
 {
     struct serve *s;
     int r = load(args, &s, e);
 
-    if (r == 0) {
+    if (r == 0)
         log_setup((enum log_level) s->config.log.level, (enum log_format) s->config.log.format);
-        r = start(s, data_dir, e);
-    }
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++)
+        r = parts[i].start(s, e);
     if (r < 0) {
         serve_stop(s);
         return r;
     }
+    serve_end_started();
     log_start(s);
     *ret = s;
     return 0;
@@ -624,7 +522,7 @@ int serve_check(struct serve_args *args, struct err *e)
     if (r == 0)
         r = agent_config_read(&s->config.agent, true, &options, e);
     if (r == 0)
-        r = store_settings(s, &store, &engine, e);
+        r = serve_store_settings(s, &store, &engine, e);
     if (r == 0)
         r = serve_check_exposure(s, e);
     if (r == 0)

@@ -53,8 +53,8 @@ struct serve_scrape {
     struct sink *sink;
     const struct arg_list *given;
     pthread_mutex_t lock;
-    struct scraped_program *v[PROGRAMS_MAX];
-    uint32_t n;
+    struct scraped_program *v[PROGRAMS_MAX] _guarded_by_(lock);
+    uint32_t n _guarded_by_(lock);
 };
 
 /* --- the ports --- */
@@ -224,7 +224,7 @@ static int check_loopback(const char *text, struct err *e)
     return err_set(e, -EINVAL, "'%s' is not on this machine; start wick serve with --scrape for it", url.host);
 }
 
-static int start_program(struct serve_scrape *s, const char *url, struct err *e)
+static int start_program(struct serve_scrape *s, const char *url, struct err *e) _locked_(s->lock)
 {
     struct scraped_program *p = mem_zalloc(sizeof *p);
     struct arg_list urls = {.v = {url}, .n = 1};
@@ -277,7 +277,7 @@ const struct scraping *serve_scrape_calls(const struct serve_scrape *s)
     return s ? &s->calls : NULL;
 }
 
-void serve_scrape_free(struct serve_scrape *s)
+_unshared_ void serve_scrape_free(struct serve_scrape *s)
 {
     if (!s)
         return;

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/clock.h"
+#include "base/metric_text.h"
 #include "pipeline/delivery/blob.h"
 #include "server/serve_config.h"
 #include "span/span_index.h"
@@ -18,6 +20,8 @@ static void consume(struct sink *s, struct payload data, const struct sink_conte
 
     if (!data.blob || data.blob->signal != SIGNAL_TRACES)
         ack_fail(ack, SINK_INTERNAL, 0, "the span index takes only traces");
+    else if (t->read_only)
+        ack_fail(ack, SINK_UNAVAILABLE, 5 * NS_PER_S, "the store is on a read-only file system");
     else
         span_index_append(t->index, ctx->tenant, (struct str){data.blob->p, (uint32_t) data.blob->n}, data.blob->json,
                           ack);
@@ -26,11 +30,13 @@ static void consume(struct sink *s, struct payload data, const struct sink_conte
 /* Spans in memory count towards limits.memory as the store's data does. */
 static struct span_index_config config_of(const struct serve_traces *t, const struct serve_config *c)
 {
-    return (struct span_index_config){.size = t->in_memory ? MIN((uint64_t) c->traces.size, (uint64_t) t->memory / 8)
-                                                           : (uint64_t) c->traces.size,
+    uint64_t most = t->in_memory ? (uint64_t) t->memory / 8 : quota_of(&t->share, NULL, UINT64_MAX);
+
+    return (struct span_index_config){.size = MIN((uint64_t) c->traces.size, most),
+                                      .share = t->share,
                                       .keep = c->retention.keep,
                                       .async = c->store.async,
-                                      .read_only = c->role == ROLE_QUERY && !t->in_memory,
+                                      .read_only = t->read_only || (c->role == ROLE_QUERY && !t->in_memory),
                                       .queue = MIN((size_t) QUEUE_MAX, t->memory / 16)};
 }
 
@@ -52,6 +58,7 @@ int serve_traces_start(struct serve_traces *t, const struct serve_config *c, con
     t->sink.consume = consume;
     t->in_memory = !place->dir;
     t->memory = place->memory;
+    t->share = t->in_memory ? (struct quota){0} : place->share;
     if (!c->traces.enabled)
         return 0;
     config = config_of(t, c);
@@ -82,10 +89,17 @@ void serve_traces_reload(struct serve_traces *t, const struct serve_config *c)
         span_index_set_retention(t->index, &config);
 }
 
-static void put(struct buf *out, const char *name, const char *kind, const char *help, uint64_t v)
-{
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %llu\n", name, help, name, kind, name, (unsigned long long) v);
-}
+#define SPANS(member) offsetof(struct span_index_stats, member)
+static const struct metric_row span_metrics[] = {
+    {"wick_spans_total", METRIC_COUNTER, "Spans stored.", SPANS(spans)},
+    {"wick_spans_duplicates_total", METRIC_COUNTER, "Spans that were sent again.", SPANS(duplicates)},
+    {"wick_spans_refused_total", METRIC_COUNTER, "Spans without IDs or times.", SPANS(refused)},
+    {"wick_spans_bytes", METRIC_GAUGE, "Size of the span index.", SPANS(bytes)},
+    {"wick_spans_queued_bytes", METRIC_GAUGE, "Spans that wait to be written.", SPANS(queued)},
+    {"wick_spans_dropped_bytes_total", METRIC_COUNTER, "Bytes of spans deleted over the limits of size and age.",
+     SPANS(dropped)},
+    {0},
+};
 
 void serve_traces_metrics(const struct serve_traces *t, struct buf *out)
 {
@@ -94,13 +108,7 @@ void serve_traces_metrics(const struct serve_traces *t, struct buf *out)
     if (!t->index)
         return;
     span_index_stats(t->index, &s);
-    put(out, "wick_spans_total", "counter", "Spans stored.", s.spans);
-    put(out, "wick_spans_duplicates_total", "counter", "Spans that were sent again.", s.duplicates);
-    put(out, "wick_spans_refused_total", "counter", "Spans without IDs or times.", s.refused);
-    put(out, "wick_spans_bytes", "gauge", "Size of the span index.", s.bytes);
-    put(out, "wick_spans_queued_bytes", "gauge", "Spans that wait to be written.", s.queued);
-    put(out, "wick_spans_dropped_bytes_total", "counter", "Bytes of spans deleted over the limits of size and age.",
-        s.dropped);
-    put(out, "wick_spans_damaged_total", "counter", "Blocks of the span index that could not be read.",
-        s.damaged + s.torn);
+    metric_put_rows(out, span_metrics, &s);
+    metric_put(out, "wick_spans_damaged_total", METRIC_COUNTER, "Blocks of the span index that could not be read.",
+               (double) (s.damaged + s.torn));
 }

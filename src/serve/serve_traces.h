@@ -6,6 +6,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/quota.h"
 #include "model/sink.h"
 
 struct serve_config;
@@ -15,14 +16,16 @@ struct store;
 struct serve_traces {
     struct sink sink;         /* takes blobs of traces; the tenant is that of the context */
     struct span_index *index; /* NULL: traces are not kept */
-    bool in_memory;
+    bool in_memory, read_only; /* read_only: set before the start */
     size_t memory; /* limits.memory, resolved */
+    struct quota share;
 };
 
 struct serve_traces_place {
     const char *dir;     /* that of the store; NULL: spans are kept in memory */
     struct store *store; /* its retention knows how far the wall clock is ahead */
     size_t memory;
+    struct quota share; /* of the disk */
 };
 
 /* The store must be closed after serve_traces_stop(). */

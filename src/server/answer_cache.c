@@ -26,10 +26,10 @@ struct cache_slot {
 
 struct answer_cache {
     pthread_mutex_t lock;
-    struct cache_slot slots[SLOTS];
+    struct cache_slot slots[SLOTS] _guarded_by_(lock);
     size_t max;
-    int64_t clock; /* counts uses */
-    struct answer_cache_stats stats;
+    int64_t clock _guarded_by_(lock); /* counts uses */
+    struct answer_cache_stats stats _guarded_by_(lock);
 };
 
 int answer_cache_new(size_t max_bytes, struct answer_cache **ret)
@@ -44,7 +44,7 @@ int answer_cache_new(size_t max_bytes, struct answer_cache **ret)
     return 0;
 }
 
-static void free_slot(struct answer_cache *c, struct cache_slot *s)
+static void free_slot(struct answer_cache *c, struct cache_slot *s) _locked_(c->lock)
 {
     c->stats.bytes -= s->making ? 0 : s->answer.body.n + s->n_key;
     mem_free(s->key);
@@ -52,7 +52,7 @@ static void free_slot(struct answer_cache *c, struct cache_slot *s)
     *s = (struct cache_slot){0};
 }
 
-void answer_cache_free(struct answer_cache *c)
+_unshared_ void answer_cache_free(struct answer_cache *c)
 {
     if (!c)
         return;
@@ -88,7 +88,7 @@ static struct cache_slot *least_used(struct answer_cache *c, const struct cache_
     return best;
 }
 
-static struct cache_slot *take_slot(struct answer_cache *c)
+static struct cache_slot *take_slot(struct answer_cache *c) _locked_(c->lock)
 {
     struct cache_slot *s = NULL;
 
@@ -103,7 +103,7 @@ static struct cache_slot *take_slot(struct answer_cache *c)
 }
 
 /* Begins an answer that others can wait for. */
-static bool begin(struct answer_cache *c, const struct answer_question *q, uint64_t hash)
+static bool begin(struct answer_cache *c, const struct answer_question *q, uint64_t hash) _locked_(c->lock)
 {
     char *key = mem_alloc(q->key.n + 1);
     struct cache_slot *s = key ? take_slot(c) : NULL;
@@ -173,7 +173,7 @@ static void resume(struct answer_waiter *w)
 }
 
 /* Stores a copy; returns false when it is not kept. */
-static bool store(struct answer_cache *c, struct cache_slot *s, const struct kept_answer *a)
+static bool store(struct answer_cache *c, struct cache_slot *s, const struct kept_answer *a) _locked_(c->lock)
 {
     struct cache_slot *old;
 

@@ -3,7 +3,13 @@
 #ifndef SERVER_API_H
 #define SERVER_API_H
 
+struct call;
+struct err;
 struct front;
+
+/* Answers pprof, which asks for the names of a profile's addresses that have none, that there are none to add: profiles are
+ * given out with every name that is known here, and an address alone does not say of which file it is. */
+int api_no_symbols(struct call *c, struct err *e);
 
 int api_mount_query(struct front *s);      /* /api/v1: every question of query.h */
 int api_mount_profile(struct front *f);    /* /api/v1/profile: profiles as files */
@@ -19,6 +25,7 @@ int api_mount_marks(struct front *f);      /* /api/v1/notes, /api/v1/views: note
 int api_mount_symbols(struct front *f);    /* /api/v1/symbols: uploads, and the status of symbolization */
 int api_mount_status(struct front *s);     /* /healthz, /readyz, /metrics, /api/v1/status, login */
 int api_mount_views(struct front *f);      /* /api/v1/senders, /api/v1/source: what else the web UI needs */
+int api_mount_oidc(struct front *f);       /* logins with an OpenID provider */
 int api_mount_ui(struct front *f);         /* everything else: the web UI's files; mount it last */
 
 #endif

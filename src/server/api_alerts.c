@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "alert/alert.h"
+#include "alert/alert_json.h"
 #include "base/json.h"
 #include "server/api.h"
 #include "server/front.h"
@@ -47,10 +48,10 @@ static int run_rule(struct call *c, struct err *e)
 }
 
 static const struct route routes[] = {
-    {"GET", "/api/v1/alerts", AUTH_READ, false, run_list},
+    {"GET", "/api/v1/alerts", AUTH_READ, false, run_list, .answer = alerts_answer_fields},
     {"GET", "/api/v1/alerts/rule", AUTH_READ, false, run_rule},
     /* it connects to receivers, so that it runs only when a person asks, and not from another site's page */
-    {"POST", "/api/v1/alerts/test", AUTH_ADMIN, .run = run_test, .own_thread = true},
+    {"POST", "/api/v1/alerts/test", AUTH_ADMIN, .run = run_test, .own_thread = true, .answer = alerts_tested_fields},
 };
 
 int api_mount_alerts(struct front *f)

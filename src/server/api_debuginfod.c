@@ -23,34 +23,32 @@
 enum { SECTIONS_MAX = 65536 };
 
 /* Whether a section of the ELF file has code that is in the file: in files with debug information only, it is not. */
-static bool has_code(struct str file)
+static bool has_code(int fd)
 {
     Elf64_Ehdr h;
     Elf64_Shdr s;
 
-    if (file.n < sizeof h)
-        return false;
-    memcpy(&h, file.p, sizeof h);
-    if (memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 || h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_shentsize != sizeof s ||
-        h.e_shoff > file.n)
+    if (fd_pread_all(fd, &h, sizeof h, 0) < 0 || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0 ||
+        h.e_ident[EI_CLASS] != ELFCLASS64 || h.e_shentsize != sizeof s || h.e_shoff > INT64_MAX / 2)
         return false;
     for (uint64_t i = 0; i < h.e_shnum && i < SECTIONS_MAX; i++) {
-        if (file.n - h.e_shoff < (i + 1) * sizeof s)
+        if (fd_pread_all(fd, &s, sizeof s, (off_t) (h.e_shoff + i * sizeof s)) < 0)
             return false;
-        memcpy(&s, file.p + h.e_shoff + i * sizeof s, sizeof s);
         if (s.sh_type == SHT_PROGBITS && s.sh_flags & SHF_EXECINSTR)
             return true;
     }
     return false;
 }
 
-static int read_file(struct call *c, bool code, struct err *e)
+/* The file is sent from the disk as it is read: it may be larger than the memory of the server. */
+static int send_file(struct call *c, bool code, struct err *e)
 {
     struct name_source *names = front_options(c->front)->names;
     struct binary_store *files = names ? name_source_files(names) : NULL;
     struct binary_info info = {0};
     char path[BINARY_PATH_SIZE], size[32];
-    int r;
+    _cleanup_(fd_closep) int fd = -1;
+    struct stat st;
 
     if (!files)
         return err_set(e, -ENOSYS, "this server does not store symbols: set symbols.dir");
@@ -58,28 +56,29 @@ static int read_file(struct call *c, bool code, struct err *e)
         return err_set(e, -ENOENT, "no file with the build id '%.*s'", STR_FMT(c->path_arg));
     if (!code && info.quality != SYMBOLS_LINES)
         return err_set(e, -ENOENT, "the file with the build id '%.*s' has no debug information", STR_FMT(c->path_arg));
-    r = fd_read_file(path, front_options(c->front)->memory_limit, &c->out, e);
-    if (r < 0)
-        return r;
-    if (code && !has_code(buf_str(&c->out))) {
-        buf_reset(&c->out);
+    fd = fd_open_regular(path);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_set(e, fd < 0 ? fd : -errno, "the file with the build id '%.*s' cannot be read",
+                       STR_FMT(c->path_arg));
+    if (code && !has_code(fd))
         return err_set(e, -ENOENT, "the file with the build id '%.*s' has debug information only",
                        STR_FMT(c->path_arg));
-    }
-    snprintf(size, sizeof size, "%zu", c->out.n);
+    snprintf(size, sizeof size, "%llu", (unsigned long long) st.st_size);
     http_add_header(c->q, "x-debuginfod-size", str_from(size));
+    http_answer_file(c->q, fd, (uint64_t) st.st_size);
+    fd = -1; /* the request's now */
     c->content_type = "application/octet-stream";
     return 0;
 }
 
 static int run_debuginfo(struct call *c, struct err *e)
 {
-    return read_file(c, false, e);
+    return send_file(c, false, e);
 }
 
 static int run_executable(struct call *c, struct err *e)
 {
-    return read_file(c, true, e);
+    return send_file(c, true, e);
 }
 
 static int run_source(struct call *c, struct err *e)

@@ -3,9 +3,9 @@
  * /api/v1/notes and /api/v1/views: what people write on charts ("cache warmed at 14:02"), and views of the web UI that they
  * save. Both are kept per tenant, each in one file (tenant_files.h), an array of objects:
  *
- *     {"marks":[{"id":"5f2c…","time":"1763269200000000000","service":"checkout","text":"cache warmed","created":"…"}]}
+ *     {"notes":[{"id":"5f2c…","time":"1763269200000000000","service":"checkout","text":"cache warmed","created":"…"}]}
  *
- * The file is read for each request and replaced as a whole; writers wait for each other.
+ * The file is read for each request and replaced as a whole, one request at a time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/record.h"
 #include "server/api.h"
 #include "server/front.h"
 #include "server/tenant_files.h"
@@ -25,106 +25,75 @@ struct mark {
     int64_t time_ns, created_ns;
 };
 
-struct marks {
-    struct mark v[MARKS_MAX];
-    uint32_t n;
+static const struct record_field note_fields[] = {
+    {"id", RECORD_STR, offsetof(struct mark, id), .flags = RECORD_OURS},
+    {"text", RECORD_STR, offsetof(struct mark, text), MARK_TEXT_MAX, "what is shown", RECORD_REQUIRED},
+    {"service", RECORD_STR, offsetof(struct mark, service), MARK_TEXT_MAX, "on charts of this service only"},
+    {"time", RECORD_NS, offsetof(struct mark, time_ns), 0, "when it happened; now if it is left out"},
+    {"created", RECORD_NS, offsetof(struct mark, created_ns), .flags = RECORD_OURS},
+    {0},
 };
+
+static const struct record_field view_fields[] = {
+    {"id", RECORD_STR, offsetof(struct mark, id), .flags = RECORD_OURS},
+    {"text", RECORD_STR, offsetof(struct mark, text), MARK_TEXT_MAX, "its name", RECORD_REQUIRED},
+    {"url", RECORD_STR, offsetof(struct mark, url), MARK_URL_MAX, "a page of the web UI: explore?query=cpu",
+     RECORD_REQUIRED},
+    {"time", RECORD_NS, offsetof(struct mark, time_ns), 0, "now if it is left out"},
+    {"created", RECORD_NS, offsetof(struct mark, created_ns), .flags = RECORD_OURS},
+    {0},
+};
+
+#define MARK_LIST(name, mark_fields)                                                           \
+    {                                                                                          \
+        {name, RECORD_LIST, 0, MARKS_MAX, .fields = mark_fields, .size = sizeof(struct mark)}, \
+        {                                                                                      \
+            0                                                                                  \
+        }                                                                                      \
+    }
+static const struct record_field note_list[] = MARK_LIST("notes", note_fields),
+                                 view_list[] = MARK_LIST("views", view_fields);
 
 /* Where marks of a kind are kept, and what they are called in answers. */
 struct mark_kind {
-    const char *file, *list, *what;
-    bool has_url;
+    const char *file, *what;
+    const struct record_field *fields, *list;
 };
-static struct mark_kind notes = {"notes.json", "notes", "note", false}, views = {"views.json", "views", "view", true};
+static struct mark_kind notes = {"notes.json", "note", note_fields, note_list},
+                        views = {"views.json", "view", view_fields, view_list};
 
-static pthread_mutex_t writers = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- the file --- */
 
-static void read_mark(struct json *j, struct mark *m)
-{
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "id"))
-            m->id = json_str(j);
-        else if (str_is(key, "service"))
-            m->service = json_str(j);
-        else if (str_is(key, "text"))
-            m->text = json_str(j);
-        else if (str_is(key, "url"))
-            m->url = json_str(j);
-        else if (str_is(key, "time"))
-            str_to_i64(json_str(j), 10, &m->time_ns);
-        else if (str_is(key, "created"))
-            str_to_i64(json_str(j), 10, &m->created_ns);
-        else
-            json_skip(j);
-    }
-}
-
-static int load(struct call *c, const struct mark_kind *k, struct marks **ret, struct err *e)
+/* With the lock held. */
+static int load(struct call *c, const struct mark_kind *k, struct record_list *ret, struct err *e)
 {
     struct arena *a = &c->q->arena;
-    struct marks *m = *ret = arena_zalloc(a, sizeof *m);
     struct tenant_files *files = front_options(c->front)->files;
-    struct buf text = BUF_INIT;
-    struct str key, kept;
-    struct json j;
-    int r = m ? 0 : -ENOMEM;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct str kept;
+    int r;
 
-    if (r == 0 && !files)
+    *ret = (struct record_list){0};
+    if (!files)
         return err_set(e, -ENOENT, "this server keeps no %ss", k->what);
-    if (r == 0)
-        r = tenant_files_get(files, c->who.tenant, str_from(k->file), &text, e);
-    kept = r == 0 ? arena_str(a, buf_str(&text)) : (struct str){0};
-    buf_done(&text);
-    if (r < 0)
-        return r == -ENOENT ? 0 : r;
-    json_init(&j, kept, a);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        if (!str_is(key, k->list)) {
-            json_skip(&j);
-            continue;
-        }
-        json_begin_array(&j);
-        while (m->n < MARKS_MAX && json_next_item(&j))
-            read_mark(&j, &m->v[m->n++]);
+    r = tenant_files_get(files, c->who.tenant, str_from(k->file), &text, e);
+    if (r == 0) {
+        kept = arena_str(a, buf_str(&text));
+        r = kept.p ? record_read(kept, k->list, RECORD_FILE, a, ret, e) : -ENOMEM;
     }
-    return json_end(&j) < 0 ? json_error(&j, e) : 0;
+    if (r == 0 || r == -ENOENT)
+        return 0;
+    *ret = (struct record_list){0};
+    return tenant_files_recover(files, c->who.tenant, str_from(k->file), r, e);
 }
 
-static void put_member(struct buf *out, const char *key, struct str v)
-{
-    buf_printf(out, ",\"%s\":", key);
-    json_put_str(out, v);
-}
-
-static void put_marks(struct buf *out, const struct mark_kind *k, const struct marks *m)
-{
-    buf_printf(out, "{\"%s\":[", k->list);
-    for (uint32_t i = 0; i < m->n; i++) {
-        const struct mark *x = &m->v[i];
-
-        buf_puts(out, i ? ",{\"id\":" : "{\"id\":");
-        json_put_str(out, x->id);
-        put_member(out, "text", x->text);
-        if (k->has_url)
-            put_member(out, "url", x->url);
-        else
-            put_member(out, "service", x->service);
-        buf_printf(out, ",\"time\":\"%lld\",\"created\":\"%lld\"}", (long long) x->time_ns, (long long) x->created_ns);
-    }
-    buf_puts(out, "]}");
-}
-
-static int save(struct call *c, const struct mark_kind *k, const struct marks *m, struct err *e)
+static int save(struct call *c, const struct mark_kind *k, const struct record_list *m, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
 
-    put_marks(&text, k, m);
+    record_put(&text, k->list, m);
     return buf_error(&text)
                ? buf_error(&text)
                : tenant_files_put(front_options(c->front)->files, c->who.tenant, str_from(k->file), buf_str(&text), e);
@@ -135,11 +104,14 @@ static int save(struct call *c, const struct mark_kind *k, const struct marks *m
 static int run_list(struct call *c, struct err *e)
 {
     const struct mark_kind *k = c->route->arg;
-    struct marks *m = NULL;
-    int r = load(c, k, &m, e);
+    struct record_list m;
+    int r;
 
+    pthread_mutex_lock(&lock);
+    r = load(c, k, &m, e);
+    pthread_mutex_unlock(&lock);
     if (r == 0)
-        put_marks(&c->out, k, m);
+        record_put(&c->out, k->list, &m);
     return r;
 }
 
@@ -155,33 +127,37 @@ static bool is_page(struct str url)
     for (; i < url.n; i++)
         if ((unsigned char) url.p[i] <= ' ' || url.p[i] == '"' || url.p[i] == '<' || url.p[i] == '\\')
             return false;
-    return url.n > 0 && url.n <= MARK_URL_MAX;
+    return url.n > 0;
 }
 
 static int check_mark(const struct mark_kind *k, struct mark *m, struct err *e)
 {
     m->text = str_trim(m->text);
-    if (!m->text.n || m->text.n > MARK_TEXT_MAX || m->service.n > MARK_TEXT_MAX)
+    if (!m->text.n)
         return err_set(e, -EINVAL, "text: a %s has a text of 1 to %d bytes", k->what, MARK_TEXT_MAX);
-    if (k->has_url && !is_page(m->url))
+    if (k == &views && !is_page(m->url))
         return err_set(e, -EINVAL, "url: '%.*s' is not a page of the web UI such as explore?query=cpu",
                        (int) MIN(m->url.n, 80u), m->url.p);
-    if (m->time_ns < 0 || m->time_ns > CLOCK_MAX)
-        return err_set(e, -EINVAL, "time: not a time in nanoseconds since 1970");
     return 0;
 }
 
 static int add_locked(struct call *c, const struct mark_kind *k, const struct mark *one, struct err *e)
 {
-    struct marks *m = NULL;
+    struct record_list m;
+    struct mark *more;
     int r = load(c, k, &m, e);
 
-    if (r == 0 && m->n == MARKS_MAX)
+    if (r == 0 && m.n == MARKS_MAX)
         r = err_set(e, -EDQUOT, "there are %d %ss already: delete some", MARKS_MAX, k->what);
     if (r < 0)
         return r;
-    m->v[m->n++] = *one;
-    return save(c, k, m, e);
+    more = arena_zalloc_array(&c->q->arena, m.n + 1, sizeof *more);
+    if (!more)
+        return -ENOMEM;
+    if (m.n)
+        memcpy(more, m.v, m.n * sizeof *more);
+    more[m.n] = *one;
+    return save(c, k, &(struct record_list){more, m.n + 1}, e);
 }
 
 static int run_add(struct call *c, struct err *e)
@@ -190,25 +166,21 @@ static int run_add(struct call *c, struct err *e)
     uint8_t id[MARK_ID_BYTES];
     char text[2 * MARK_ID_BYTES + 1];
     struct mark m = {0};
-    struct json j;
-    int r;
+    int r = record_read(c->q->body, k->fields, RECORD_CLIENT, &c->q->arena, &m, e);
 
-    json_init(&j, c->q->body, &c->q->arena);
-    read_mark(&j, &m);
-    if (json_end(&j) < 0)
-        return json_error(&j, e);
     m.created_ns = clock_wall();
     m.time_ns = m.time_ns ? m.time_ns : m.created_ns;
-    r = check_mark(k, &m, e);
+    if (r == 0)
+        r = check_mark(k, &m, e);
     if (r < 0)
         return r;
     if (getrandom(id, sizeof id, 0) != (ssize_t) sizeof id)
         return err_set(e, -EIO, "cannot get random bytes for an ID");
     *hex_write(text, id, sizeof id) = 0;
     m.id = str_from(text);
-    pthread_mutex_lock(&writers);
+    pthread_mutex_lock(&lock);
     r = add_locked(c, k, &m, e);
-    pthread_mutex_unlock(&writers);
+    pthread_mutex_unlock(&lock);
     if (r == 0)
         buf_printf(&c->out, "{\"id\":\"%s\"}", text);
     return r;
@@ -216,39 +188,37 @@ static int run_add(struct call *c, struct err *e)
 
 static int remove_locked(struct call *c, const struct mark_kind *k, struct err *e)
 {
-    struct marks *m = NULL;
+    struct record_list m;
     uint32_t n = 0;
     int r = load(c, k, &m, e);
+    struct mark *v = m.v;
 
-    for (uint32_t i = 0; r == 0 && i < m->n; i++)
-        if (!str_eq(m->v[i].id, c->path_arg))
-            m->v[n++] = m->v[i];
-    if (r == 0 && n == m->n)
+    for (uint32_t i = 0; r == 0 && i < m.n; i++)
+        if (!str_eq(v[i].id, c->path_arg))
+            v[n++] = v[i];
+    if (r == 0 && n == m.n)
         return err_set(e, -ENOENT, "there is no such %s", k->what);
-    if (r < 0)
-        return r;
-    m->n = n;
-    return save(c, k, m, e);
+    return r < 0 ? r : save(c, k, &(struct record_list){v, n}, e);
 }
 
 static int run_remove(struct call *c, struct err *e)
 {
     int r;
 
-    pthread_mutex_lock(&writers);
+    pthread_mutex_lock(&lock);
     r = remove_locked(c, c->route->arg, e);
-    pthread_mutex_unlock(&writers);
+    pthread_mutex_unlock(&lock);
     if (r == 0)
         buf_puts(&c->out, "{}");
     return r;
 }
 
 static const struct route routes[] = {
-    {"GET", "/api/v1/notes", AUTH_READ, .run = run_list, .arg = &notes},
-    {"POST", "/api/v1/notes", AUTH_WRITE, .run = run_add, .arg = &notes},
+    {"GET", "/api/v1/notes", AUTH_READ, .run = run_list, .arg = &notes, .answer = note_list},
+    {"POST", "/api/v1/notes", AUTH_WRITE, .run = run_add, .arg = &notes, .body = note_fields},
     {"DELETE", "/api/v1/notes/{id}", AUTH_WRITE, .run = run_remove, .arg = &notes},
-    {"GET", "/api/v1/views", AUTH_READ, .run = run_list, .arg = &views},
-    {"POST", "/api/v1/views", AUTH_WRITE, .run = run_add, .arg = &views},
+    {"GET", "/api/v1/views", AUTH_READ, .run = run_list, .arg = &views, .answer = view_list},
+    {"POST", "/api/v1/views", AUTH_WRITE, .run = run_add, .arg = &views, .body = view_fields},
     {"DELETE", "/api/v1/views/{id}", AUTH_WRITE, .run = run_remove, .arg = &views},
 };
 

@@ -93,20 +93,10 @@ static int run_profile(struct call *c, struct err *e)
     return r;
 }
 
-/* pprof asks for the names of addresses that have none in the profile. The agent has already looked up all of them, so
- * there are none to add. */
-static int run_symbol(struct call *c, struct err *e)
-{
-    (void) e;
-    c->content_type = "text/plain; charset=utf-8";
-    buf_puts(&c->out, "num_symbols: 0\n");
-    return 0;
-}
-
 static const struct route routes[] = {
     {"GET", "/pid/{pid}/debug/pprof/profile", AUTH_ADMIN, .run = run_profile, .host = true, .own_thread = true},
-    {"GET", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, run_symbol, .host = true},
-    {"POST", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, run_symbol, .host = true},
+    {"GET", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, api_no_symbols, .host = true},
+    {"POST", "/pid/{pid}/debug/pprof/symbol", AUTH_ADMIN, true, api_no_symbols, .host = true},
 };
 
 int api_mount_pid(struct front *f)

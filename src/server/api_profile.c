@@ -2,9 +2,12 @@
 /*
  * /api/v1/profile: the profiles of a selection as a file. The default is pprof, so that `go tool pprof
  * 'http://HOST:4040/api/v1/profile?query=…'` works. Other values of format: otlp, otlp-json, folded, speedscope, and
- * html, a self-contained flame graph (of a diff if base_* parameters are given).
+ * html, a self-contained flame graph (of a diff if base_* parameters are given). /api/v1/symbolz is where pprof asks for the
+ * names that such a profile lacks.
  */
+#include <ctype.h>
 #include <errno.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/compress.h"
@@ -75,34 +78,33 @@ static const struct format *find_format(struct str name)
     return NULL;
 }
 
-static struct query_params params_of(struct call *c)
+static struct str param_of(void *ctx, const char *name)
 {
-    return (struct query_params){
-        .tenant = c->who.tenant,
-        .query = call_param(c, "query"),
-        .from = call_param(c, "from"),
-        .to = call_param(c, "to"),
-        .trace_id = call_param(c, "trace_id"),
-        .span_id = call_param(c, "span_id"),
-        .profile = call_param(c, "profile"),
-        .times = call_param(c, "times"),
-        .focus = call_param(c, "focus"),
-        .ignore = call_param(c, "ignore"),
-        .hide = call_param(c, "hide"),
-        .names = name_source_names(front_options(c->front)->names),
-        .now = clock_wall(),
-        .memory_limit = front_options(c->front)->memory_limit,
-        .cancel = &c->cancel,
-    };
+    return call_param(ctx, name);
+}
+
+static int read_params(struct call *c, struct query_params *ret, struct err *e)
+{
+    static const char *const names[] = {"query", "from",  "to",     "trace_id", "span_id", "profile",
+                                        "times", "focus", "ignore", "hide",     NULL};
+
+    *ret = (struct query_params){.tenant = c->who.tenant,
+                                 .names = name_source_names(front_options(c->front)->names),
+                                 .now = clock_wall(),
+                                 .memory_limit = front_options(c->front)->memory_limit,
+                                 .cancel = &c->cancel};
+    return query_params_read(ret, names, param_of, c, e);
 }
 
 static int select_profiles(struct call *c, struct batch **ret, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct query_params p = params_of(c);
+    struct query_params p;
     struct store *s;
     int r = call_store(c, &s, e);
 
+    if (r == 0)
+        r = read_params(c, &p, e);
     if (r == 0)
         r = query_compile(&p, &q, e);
     if (r < 0)
@@ -111,12 +113,21 @@ static int select_profiles(struct call *c, struct batch **ret, struct err *e)
     return query_export(s, q, ret, e);
 }
 
+/* The file is called what the client asks for (the UI: service, type and time), as far as that is harmless in a header and
+ * in a name. */
 static void add_file_name(struct call *c, const char *extension)
 {
-    char *name = arena_printf(&c->q->arena, "attachment; filename=\"profile.%s\"", extension);
+    struct str name = call_param(c, "name");
+    bool plain = name.n > 0 && name.n <= 120 && name.p[0] != '.';
+    char *header;
 
-    if (name)
-        http_add_header(c->q, "content-disposition", str_from(name));
+    for (uint32_t i = 0; i < name.n && plain; i++)
+        plain = isalnum((unsigned char) name.p[i]) || strchr("._-", name.p[i]);
+    if (!plain)
+        name = STR("profile");
+    header = arena_printf(&c->q->arena, "attachment; filename=\"%.*s.%s\"", (int) name.n, name.p, extension);
+    if (header)
+        http_add_header(c->q, "content-disposition", str_from(header));
 }
 
 static void put_time(struct buf *out, int64_t t)
@@ -148,15 +159,17 @@ static int run_html(struct call *c, struct err *e)
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(tree_freep) struct tree *t = NULL;
     _cleanup_(buf_done) struct buf title = BUF_INIT;
-    struct query_params p = params_of(c);
+    static const char *const base[] = {"base_query", "base_from", "base_to", NULL};
+    struct query_params p;
     struct html_page page;
     struct store *s;
     int r = call_store(c, &s, e);
 
-    p.by = STR("filefunction"); /* as the UI asks: filters match files, too */
-    p.base_query = call_param(c, "base_query");
-    p.base_from = call_param(c, "base_from");
-    p.base_to = call_param(c, "base_to");
+    if (r == 0)
+        r = read_params(c, &p, e);
+    if (r == 0)
+        r = query_params_read(&p, base, param_of, c, e);
+    p.by = BY_FILEFUNCTION; /* as the UI asks: filters match files, too */
     if (r == 0)
         r = query_compile(&p, &q, e);
     if (r < 0)
@@ -205,8 +218,18 @@ static int run_profile(struct call *c, struct err *e)
     return f->write(&x, &c->out, e);
 }
 
+int api_no_symbols(struct call *c, struct err *e)
+{
+    (void) e;
+    c->content_type = "text/plain; charset=utf-8";
+    buf_puts(&c->out, "num_symbols: 0\n");
+    return 0;
+}
+
 static const struct route routes[] = {
     {"GET", "/api/v1/profile", AUTH_READ, false, run_profile},
+    {"GET", "/api/v1/symbolz", AUTH_READ, true, api_no_symbols},
+    {"POST", "/api/v1/symbolz", AUTH_READ, true, api_no_symbols},
 };
 
 int api_mount_profile(struct front *f)

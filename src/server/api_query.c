@@ -166,16 +166,14 @@ static int run_delete(struct call *c, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
     struct store *s = front_options(c->front)->store;
-    struct query_params p = {.tenant = c->who.tenant,
-                             .query = call_param(c, "query"),
-                             .from = call_param(c, "from"),
-                             .to = call_param(c, "to"),
-                             .now = clock_wall()};
-    int r;
+    static const char *const names[] = {"query", "from", "to", NULL};
+    struct query_params p = {.tenant = c->who.tenant, .with_uploads = true, .now = clock_wall()};
+    int r = query_params_read(&p, names, param_of_call, c, e);
 
-    if (!p.query.n || !p.from.n || !p.to.n)
-        return err_set(e, -EINVAL, "query, from and to are all required");
-    r = query_compile(&p, &q, e);
+    if (r == 0 && (!p.query.n || !p.from.given || !p.to.given))
+        r = err_set(e, -EINVAL, "query, from and to are all required");
+    if (r == 0)
+        r = query_compile(&p, &q, e);
     if (r == 0 && q->any_type) /* not only the default type */
         q->selectors[0].type = (struct str){0};
     if (r == 0)

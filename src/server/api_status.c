@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Health, metrics, status, and the login that sets a browser's session cookie. */
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/meminfo.h"
+#include "base/metric_text.h"
+#include "base/record.h"
 #include "query/answer.h"
 #include "server/api.h"
 #include "server/front.h"
+#include "server/oidc.h"
 #include "server/request_gate.h"
+#include "server/snapshots.h"
 #include "server/ui_info.h"
 #include "store/store.h"
 
@@ -24,82 +30,95 @@ static int run_health(struct call *c, struct err *e)
 
 static int run_ready(struct call *c, struct err *e)
 {
+    const struct ui_info *ui = front_options(c->front)->ui;
     struct store *s = front_options(c->front)->store;
     struct store_stats stats;
     int r = s->ops->stats(s, &stats);
 
+    if (auth_locked(front_options(c->front)->auth))
+        return err_set(e, -ESHUTDOWN, "the server cannot read its tokens; see its log");
     if (r == 0 && stats.problem[0])
         return err_set(e, -ENOMEM, "%s", stats.problem);
     if (r < 0)
         return r;
-    return run_health(c, e);
+    r = run_health(c, e);
+    if (ui && ui->agent_lines) /* the server is still ready */
+        ui->agent_lines(ui->agent, &c->out);
+    return r;
 }
 
 /* --- metrics --- */
 
-static void metric(struct buf *out, const char *name, const char *type, const char *help, double value)
-{
-    buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n%s %.17g\n", name, help, name, type, name, value);
-}
+#define STORE(member) offsetof(struct store_stats, member)
+static const struct metric_row store_metrics[] = {
+    {"wick_store_profiles_total", METRIC_COUNTER, "Profiles accepted.", STORE(profiles)},
+    {"wick_store_samples_total", METRIC_COUNTER, "Samples accepted.", STORE(samples)},
+    {"wick_store_duplicates_total", METRIC_COUNTER, "Profiles that were already stored.", STORE(duplicates)},
+    {"wick_store_rejected_total", METRIC_COUNTER, "Profiles rejected permanently.", STORE(rejected)},
+    {"wick_store_series", METRIC_GAUGE, "Known series.", STORE(series)},
+    {"wick_store_stacks", METRIC_GAUGE, "Known distinct stacks.", STORE(stacks)},
+    {"wick_store_segments", METRIC_GAUGE, "Segment files.", STORE(segments)},
+    {"wick_store_dropped_bytes_total", METRIC_COUNTER, "Bytes deleted over retention.size and limits of tenants.",
+     STORE(dropped_bytes)},
+    {"wick_store_log_bytes", METRIC_GAUGE, "Bytes of the log not yet in segments.", STORE(log_bytes)},
+    {"wick_store_memory_bytes", METRIC_GAUGE, "Bytes of symbols, rows not yet in segments, caches and query results.",
+     STORE(memory_bytes)},
+    {"wick_store_syncs_total", METRIC_COUNTER, "Syncs of the log.", STORE(syncs)},
+    {"wick_store_flushes_total", METRIC_COUNTER, "Flushes to segments.", STORE(flushes)},
+    {"wick_store_compactions_total", METRIC_COUNTER, "Compactions.", STORE(compactions)},
+    {"wick_store_clock_ahead_seconds", METRIC_GAUGE, "1 if the system clock is ahead of the time that retention uses.",
+     STORE(clock_ahead_ns), 1e-9},
+    {"wick_store_remote_requests_total", METRIC_COUNTER, "Requests to the ClickHouse servers of the store.",
+     STORE(remote_requests)},
+    {"wick_store_remote_seconds_total", METRIC_COUNTER, "Time spent waiting for these requests.", STORE(remote_ns),
+     1e-9},
+    {"wick_store_cold_segments", METRIC_GAUGE, "Segments in the object store.", STORE(cold_segments)},
+    {"wick_store_cold_bytes", METRIC_GAUGE, "Bytes of segments in the object store.", STORE(cold_bytes)},
+    {"wick_store_cold_rounds_total", METRIC_COUNTER, "Waits for the object store; requests of one run in parallel.",
+     STORE(cold_rounds)},
+    {"wick_store_cold_requests_total", METRIC_COUNTER, "Requests to the object store.", STORE(cold_requests)},
+    {"wick_store_cold_read_bytes_total", METRIC_COUNTER, "Bytes read from the object store.", STORE(cold_read)},
+    {"wick_store_cold_written_bytes_total", METRIC_COUNTER, "Bytes written to the object store.", STORE(cold_written)},
+    {"wick_store_damaged", METRIC_GAUGE, "Damaged pieces found and not yet acknowledged.", STORE(damaged)},
+    {0},
+};
+
+static const struct metric_row spool_metrics[] = {
+    {"wick_store_spool_records", METRIC_GAUGE, "Records that are acknowledged and not in ClickHouse yet.",
+     STORE(spool.records)},
+    {"wick_store_spool_bytes", METRIC_GAUGE, "Their bytes on disk.", STORE(spool.bytes)},
+    {"wick_store_spool_age_seconds", METRIC_GAUGE, "Age of the oldest of them.", STORE(spool.age_ns), 1e-9},
+    {0},
+};
 
 static void put_store_metrics(struct buf *out, const struct store_stats *s)
 {
-    metric(out, "wick_store_profiles_total", "counter", "Profiles accepted.", (double) s->profiles);
-    metric(out, "wick_store_samples_total", "counter", "Samples accepted.", (double) s->samples);
-    metric(out, "wick_store_duplicates_total", "counter", "Profiles that were already stored.", (double) s->duplicates);
-    metric(out, "wick_store_rejected_total", "counter", "Profiles rejected permanently.", (double) s->rejected);
-    metric(out, "wick_store_series", "gauge", "Known series.", (double) s->series);
-    metric(out, "wick_store_stacks", "gauge", "Known distinct stacks.", (double) s->stacks);
-    metric(out, "wick_store_segments", "gauge", "Segment files.", (double) s->segments);
-    metric(out, "wick_store_disk_bytes", "gauge", "Bytes on disk.", (double) s->disk_bytes);
-    metric(out, "wick_store_log_bytes", "gauge", "Bytes of the log not yet in segments.", (double) s->log_bytes);
-    metric(out, "wick_store_memory_bytes", "gauge",
-           "Bytes of symbols, rows not yet in segments, caches and query results.", (double) s->memory_bytes);
-    metric(out, "wick_store_syncs_total", "counter", "Syncs of the log.", (double) s->syncs);
-    metric(out, "wick_store_flushes_total", "counter", "Flushes to segments.", (double) s->flushes);
-    metric(out, "wick_store_compactions_total", "counter", "Compactions.", (double) s->compactions);
-    metric(out, "wick_store_clock_ahead_seconds", "gauge",
-           "1 if the system clock is ahead of the time that retention uses.", (double) s->clock_ahead_ns / 1e9);
-    metric(out, "wick_store_remote_requests_total", "counter", "Requests to the ClickHouse servers of the store.",
-           (double) s->remote_requests);
-    metric(out, "wick_store_remote_seconds_total", "counter", "Time spent waiting for these requests.",
-           (double) s->remote_ns / 1e9);
-    metric(out, "wick_store_cold_segments", "gauge", "Segments in the object store.", (double) s->cold_segments);
-    metric(out, "wick_store_cold_bytes", "gauge", "Bytes of segments in the object store.", (double) s->cold_bytes);
-    metric(out, "wick_store_cold_rounds_total", "counter",
-           "Waits for the object store; requests of one run in parallel.", (double) s->cold_rounds);
-    metric(out, "wick_store_cold_requests_total", "counter", "Requests to the object store.",
-           (double) s->cold_requests);
-    metric(out, "wick_store_cold_read_bytes_total", "counter", "Bytes read from the object store.",
-           (double) s->cold_read);
-    metric(out, "wick_store_cold_written_bytes_total", "counter", "Bytes written to the object store.",
-           (double) s->cold_written);
-    metric(out, "wick_store_cold_failing", "gauge",
-           "1 if segments cannot be moved to the object store; they stay on disk.", s->cold_problem[0] != 0);
-    metric(out, "wick_store_damaged", "gauge", "Damaged pieces found and not yet acknowledged.", (double) s->damaged);
+    metric_put_rows(out, store_metrics, s);
+    metric_put(out, "wick_store_disk_bytes", METRIC_GAUGE, "Bytes in the store's directory.",
+               (double) s->disk_bytes + (double) s->beside_bytes);
+    metric_put(out, "wick_store_cold_failing", METRIC_GAUGE,
+               "1 if segments cannot be moved to the object store; they stay on disk.", s->cold_problem[0] != 0);
+    if (s->spool.used)
+        metric_put_rows(out, spool_metrics, s);
 }
+
+#define CALLS(member) offsetof(struct front_stats, member)
+static const struct metric_row call_metrics[] = {
+    {"wick_http_calls_running", METRIC_GAUGE, "Calls in progress.", CALLS(running)},
+    {"wick_http_call_errors_total", METRIC_COUNTER, "Calls that failed.", CALLS(errors)},
+    {"wick_http_calls_cancelled_total", METRIC_COUNTER, "Calls whose client disconnected.", CALLS(cancelled)},
+    {"wick_http_calls_late_total", METRIC_COUNTER, "Calls stopped by the time limit.", CALLS(late)},
+    {"wick_http_refused_total", METRIC_COUNTER, "Requests refused for missing permission, wrong host or overload.",
+     CALLS(refused)},
+    {0},
+};
 
 static void put_call_metrics(struct buf *out, const struct front_stats *s)
 {
-    uint64_t sum = 0;
-
-    metric(out, "wick_http_calls_running", "gauge", "Calls in progress.", (double) s->running);
-    metric(out, "wick_http_call_errors_total", "counter", "Calls that failed.", (double) s->errors);
-    metric(out, "wick_http_calls_cancelled_total", "counter", "Calls whose client disconnected.",
-           (double) s->cancelled);
-    metric(out, "wick_http_calls_late_total", "counter", "Calls stopped by the time limit.", (double) s->late);
-    metric(out, "wick_http_refused_total", "counter",
-           "Requests refused for missing permission, wrong host or overload.", (double) s->refused);
-    buf_puts(out, "# HELP wick_http_call_seconds Response time.\n# TYPE wick_http_call_seconds histogram\n");
-    for (size_t i = 0; i < ARRAY_SIZE(s->buckets); i++) {
-        sum += s->buckets[i];
-        if (i < ARRAY_SIZE(front_bucket_limits))
-            buf_printf(out, "wick_http_call_seconds_bucket{le=\"%g\"} %llu\n", front_bucket_limits[i],
-                       (unsigned long long) sum);
-    }
-    buf_printf(out, "wick_http_call_seconds_bucket{le=\"+Inf\"} %llu\nwick_http_call_seconds_sum %.9g\n",
-               (unsigned long long) sum, s->seconds);
-    buf_printf(out, "wick_http_call_seconds_count %llu\n", (unsigned long long) s->calls);
+    metric_put_rows(out, call_metrics, s);
+    metric_put_histogram(
+        out, "wick_http_call_seconds", "Response time.",
+        &(struct metric_histogram){front_bucket_limits, ARRAY_SIZE(front_bucket_limits), s->buckets, s->seconds});
 }
 
 static void put_answer_metrics(struct buf *out, struct answer_cache *c)
@@ -107,10 +126,10 @@ static void put_answer_metrics(struct buf *out, struct answer_cache *c)
     struct answer_cache_stats s;
 
     answer_cache_stats(c, &s);
-    metric(out, "wick_answers_made_total", "counter", "Answers made for clients that accept a shared one.",
-           (double) s.made);
-    metric(out, "wick_answers_shared_total", "counter", "Answers given again.", (double) s.shared);
-    metric(out, "wick_answers_bytes", "gauge", "Bytes of answers that are kept.", (double) s.bytes);
+    metric_put(out, "wick_answers_made_total", METRIC_COUNTER, "Answers made for clients that accept a shared one.",
+               (double) s.made);
+    metric_put(out, "wick_answers_shared_total", METRIC_COUNTER, "Answers given again.", (double) s.shared);
+    metric_put(out, "wick_answers_bytes", METRIC_GAUGE, "Bytes of answers that are kept.", (double) s.bytes);
 }
 
 static int run_metrics(struct call *c, struct err *e)
@@ -127,28 +146,97 @@ static int run_metrics(struct call *c, struct err *e)
     put_store_metrics(&c->out, &stats);
     put_call_metrics(&c->out, &calls);
     put_answer_metrics(&c->out, front_answers(c->front));
-    metric(&c->out, "wick_query_queue", "gauge", "Calls waiting for a worker.", (double) workers_waiting(o->workers));
+    metric_put(&c->out, "wick_query_queue", METRIC_GAUGE, "Calls waiting for a worker.",
+               (double) workers_waiting(o->workers));
     if (o->metrics)
         o->metrics(o->metrics_ctx, &c->out);
-    metric(&c->out, "wick_memory_bytes", "gauge", "Memory in use, in total.", (double) meminfo_used());
-    metric(&c->out, "process_resident_memory_bytes", "gauge", "Resident memory.", (double) meminfo_resident());
-    metric(&c->out, "process_cpu_seconds_total", "counter", "CPU time.", (double) clock_cpu() / 1e9);
+    metric_put(&c->out, "wick_files_set_aside_total", METRIC_COUNTER,
+               "Files of state that could not be read and were set aside.", (double) aside_count());
+    metric_put(&c->out, "wick_memory_bytes", METRIC_GAUGE, "Memory in use, in total.", (double) meminfo_used());
+    metric_put(&c->out, "process_resident_memory_bytes", METRIC_GAUGE, "Resident memory.", (double) meminfo_resident());
+    metric_put(&c->out, "process_cpu_seconds_total", METRIC_COUNTER, "CPU time.", (double) clock_cpu() / 1e9);
     return 0;
 }
 
 /* --- status --- */
 
 /* These numbers cover all tenants and must not be shown to a single one. */
-static void put_store(struct buf *out, bool *first, const struct store_stats *s)
+static const struct record_field store_fields[] = {
+    {"profiles", RECORD_COUNT, offsetof(struct store_stats, profiles)},
+    {"samples", RECORD_COUNT, offsetof(struct store_stats, samples)},
+    {"duplicates", RECORD_COUNT, offsetof(struct store_stats, duplicates)},
+    {"rejected", RECORD_COUNT, offsetof(struct store_stats, rejected)},
+    {"series", RECORD_COUNT, offsetof(struct store_stats, series)},
+    {"stacks", RECORD_COUNT, offsetof(struct store_stats, stacks)},
+    {"segments", RECORD_COUNT, offsetof(struct store_stats, segments)},
+    {0},
+};
+
+/* What the tenant itself has, and may have. */
+static const struct record_field disk_fields[] = {
+    {"profiles", RECORD_COUNT, offsetof(struct store_disk, profiles)},
+    {"beside", RECORD_COUNT, offsetof(struct store_disk, beside), 0, "bytes of files beside profiles"},
+    {"limit", RECORD_COUNT, offsetof(struct store_disk, limit), .flags = RECORD_SPARSE},
+    {0},
+};
+
+static const struct record_field aside_fields[] = {
+    {"file", RECORD_TEXT, offsetof(struct aside_file, path)},
+    {"reason", RECORD_TEXT, offsetof(struct aside_file, why)},
+    {"time", RECORD_NS, offsetof(struct aside_file, time_ns)},
+    {"tenant", RECORD_TEXT, offsetof(struct aside_file, tenant), .flags = RECORD_SPARSE},
+    {0},
+};
+
+/* What is acknowledged and in no answer yet. */
+static void put_spool(struct buf *out, bool *first, const struct store_spool *s)
 {
-    json_put_key_u64(out, first, "profiles", s->profiles);
-    json_put_key_u64(out, first, "samples", s->samples);
-    json_put_key_u64(out, first, "duplicates", s->duplicates);
-    json_put_key_u64(out, first, "rejected", s->rejected);
-    json_put_key_u64(out, first, "series", s->series);
-    json_put_key_u64(out, first, "stacks", s->stacks);
-    json_put_key_u64(out, first, "segments", s->segments);
-    json_put_key_u64(out, first, "diskBytes", s->disk_bytes);
+    bool inner = true;
+
+    json_put_key(out, first, "spool");
+    buf_putc(out, '{');
+    json_put_key_u64(out, &inner, "records", s->records);
+    json_put_key_u64(out, &inner, "bytes", s->bytes);
+    json_put_key_u64(out, &inner, "seconds", (uint64_t) (s->age_ns / NS_PER_S));
+    buf_putc(out, '}');
+}
+
+static void put_disk(struct buf *out, bool *first, struct store *s, const char *tenant)
+{
+    struct store_disk d;
+
+    if (!s->ops->disk || s->ops->disk(s, tenant, &d) < 0)
+        return;
+    json_put_key(out, first, "disk");
+    record_put(out, disk_fields, &d);
+}
+
+struct aside_list {
+    struct buf *out;
+    const char *tenant; /* whose status it is */
+    bool first;
+};
+
+/* The default tenant is the operator's: it sees all. */
+static void put_aside(void *arg, const struct aside_file *f)
+{
+    struct aside_list *l = arg;
+
+    if (l->tenant[0] && (!f->tenant || strcmp(f->tenant, l->tenant) != 0))
+        return;
+    json_sep(l->out, &l->first);
+    record_put(l->out, aside_fields, f);
+}
+
+/* Files of state that could not be read since the start. */
+static void put_set_aside(struct buf *out, bool *first, const char *tenant)
+{
+    struct aside_list l = {out, tenant, true};
+
+    json_put_key(out, first, "setAside");
+    buf_putc(out, '[');
+    aside_each(put_aside, &l);
+    buf_putc(out, ']');
 }
 
 /* The questions that this server answers, so that a page asks no others. */
@@ -177,8 +265,13 @@ static int run_status(struct call *c, struct err *e)
     json_put_key_text(&c->out, &first, "version", o->version);
     json_put_key_text(&c->out, &first, "tenant", c->who.tenant);
     json_put_key_str(&c->out, &first, "scope", str_from(auth_scope_name(c->who.scope)));
-    if (!c->who.tenant[0])
-        put_store(&c->out, &first, &s);
+    if (!c->who.tenant[0]) {
+        record_put_fields(&c->out, &first, store_fields, &s);
+        json_put_key_u64(&c->out, &first, "diskBytes", s.disk_bytes + s.beside_bytes);
+    }
+    put_disk(&c->out, &first, o->store, c->who.tenant);
+    if (s.spool.used)
+        put_spool(&c->out, &first, &s.spool);
     json_put_key_u64(&c->out, &first, "damaged", s.damaged);
     json_put_key_u64(&c->out, &first, "clockAheadSeconds", (uint64_t) (s.clock_ahead_ns / NS_PER_S));
     json_put_key(&c->out, &first, "storing");
@@ -186,6 +279,7 @@ static int run_status(struct call *c, struct err *e)
     if (s.problem[0]) {
         json_put_key_text(&c->out, &first, "problem", s.problem);
     }
+    put_set_aside(&c->out, &first, c->who.tenant);
     put_questions(&c->out, &first);
     if (o->ui)
         ui_info_json(o->ui, &c->out);
@@ -207,6 +301,15 @@ static int run_confirm(struct call *c, struct err *e)
     return r;
 }
 
+/* A copy of the store, for a backup. It begins within the call: no time limit applies. */
+static int run_snapshot(struct call *c, struct err *e)
+{
+    const struct snapshots *s = front_options(c->front)->snapshots;
+
+    return s ? s->make(s->ctx, call_param(c, "store"), &c->out, e)
+             : err_set(e, -ENOSYS, "the store of this server is not in a directory");
+}
+
 /* --- login --- */
 
 /* What a page needs to know before its first request: whether a token is required, and which rights it has. */
@@ -216,6 +319,14 @@ static int run_session(struct call *c, struct err *e)
     buf_printf(&c->out, "{\"required\":%s,\"scope\":\"%s\",\"tenant\":",
                auth_required(front_options(c->front)->auth) ? "true" : "false", auth_scope_name(c->who.scope));
     json_put_str(&c->out, str_from(c->who.tenant));
+    if (c->who.person[0]) {
+        buf_puts(&c->out, ",\"person\":");
+        json_put_str(&c->out, str_from(c->who.person));
+    }
+    if (front_options(c->front)->oidc) {
+        buf_puts(&c->out, ",\"provider\":");
+        json_put_str(&c->out, str_from(oidc_config(front_options(c->front)->oidc)->name));
+    }
     buf_puts(&c->out, "}\n");
     return 0;
 }
@@ -258,12 +369,13 @@ static const struct route routes[] = {
     {"GET", "/healthz", AUTH_NONE, true, run_health},
     {"GET", "/readyz", AUTH_NONE, true, run_ready},
     {"GET", "/ready", AUTH_NONE, true, run_ready}, /* as Pyroscope's */
-    {"GET", "/metrics", AUTH_READ, false, run_metrics, .host = true},
-    {"GET", "/api/v1/status", AUTH_READ, false, run_status},
+    {"GET", "/metrics", AUTH_READ, false, run_metrics, .host = true, .operation = true},
+    {"GET", "/api/v1/status", AUTH_READ, false, run_status, .operation = true},
     {"GET", "/api/v1/session", AUTH_NONE, true, run_session},
-    {"POST", "/api/v1/login", AUTH_NONE, true, run_login},
+    {"POST", "/api/v1/login", AUTH_NONE, true, run_login, .audited = true},
     {"POST", "/api/v1/logout", AUTH_NONE, true, run_logout},
     {"POST", "/api/v1/store/confirm", AUTH_ADMIN, false, run_confirm, .host = true},
+    {"POST", "/api/v1/snapshot", AUTH_ADMIN, .run = run_snapshot, .host = true, .own_thread = true},
 };
 
 int api_mount_status(struct front *s)

@@ -9,9 +9,8 @@
  */
 #include <errno.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "net/encoding.h"
 #include "server/api.h"
 #include "server/front.h"
@@ -117,78 +116,65 @@ static int run_delete(struct call *c, struct err *e)
     return 0;
 }
 
-static const char *quality_word(enum symbol_quality q)
-{
-    return q == SYMBOLS_LINES ? "lines" : q == SYMBOLS_NAMES ? "names" : "none";
-}
+static const char *const qualities[] = {"none", "names", "lines", NULL}, *const origins[] = {"upload", "debuginfod",
+                                                                                             NULL};
 
-static int put_files(struct call *c, struct binary_store *files)
-{
-    _cleanup_(mem_freep) struct binary_info *v = NULL;
-    struct buf *out = &c->out;
-    bool outer = true;
-    size_t n = 0;
-    int r = files ? binary_store_list(files, c->who.tenant, &v, &n) : 0;
+static const struct record_field file_fields[] = {
+    {"buildId", RECORD_CHARS, offsetof(struct binary_info, build_id)},
+    {"origin", RECORD_WORD, offsetof(struct binary_info, origin), .words = origins},
+    {"quality", RECORD_WORD, offsetof(struct binary_info, quality), 0, "what it tells of an address",
+     .words = qualities},
+    {"bytes", RECORD_COUNT, offsetof(struct binary_info, bytes)},
+    {"time", RECORD_TIME, offsetof(struct binary_info, time_ns)},
+    {0},
+};
 
-    buf_puts(out, "{\"files\":[");
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        bool first = true;
+static const struct record_field state_fields[] = {
+    {"buildId", RECORD_CHARS, offsetof(struct name_status, build_id)},
+    {"state", RECORD_WORD, offsetof(struct name_status, state), .words = name_state_words},
+    {"quality", RECORD_WORD, offsetof(struct name_status, quality), .words = qualities},
+    {"asked", RECORD_COUNT, offsetof(struct name_status, asked), 0, "addresses that were looked up"},
+    {"named", RECORD_COUNT, offsetof(struct name_status, named), 0, "those of them that have a name"},
+    {"why", RECORD_CHARS, offsetof(struct name_status, why), 0, "why it is missing or failed", RECORD_SPARSE},
+    {0},
+};
 
-        json_sep(out, &outer);
-        buf_putc(out, '{');
-        json_put_key_text(out, &first, "buildId", v[i].build_id);
-        json_put_key_text(out, &first, "origin", v[i].origin == BINARY_FETCHED ? "debuginfod" : "upload");
-        json_put_key_text(out, &first, "quality", quality_word(v[i].quality));
-        json_put_key_u64(out, &first, "bytes", v[i].bytes);
-        json_put_key(out, &first, "time");
-        buf_putc(out, '"');
-        clock_format(out, v[i].time_ns);
-        buf_puts(out, "\"}");
-    }
-    return r;
-}
+struct binaries_answer {
+    struct record_list files, states;
+};
 
-static int put_states(struct call *c, struct name_source *names)
-{
-    _cleanup_(mem_freep) struct name_status *v = NULL;
-    struct buf *out = &c->out;
-    bool outer = true;
-    size_t n = 0;
-    int r = names ? name_source_list(names, c->who.tenant, &v, &n) : 0;
-
-    buf_puts(out, "],\"buildIds\":[");
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        bool first = true;
-
-        json_sep(out, &outer);
-        buf_putc(out, '{');
-        json_put_key_text(out, &first, "buildId", v[i].build_id);
-        json_put_key_text(out, &first, "state", name_state_word(v[i].state));
-        json_put_key_text(out, &first, "quality", quality_word(v[i].quality));
-        json_put_key_u64(out, &first, "asked", v[i].asked);
-        json_put_key_u64(out, &first, "named", v[i].named);
-        if (v[i].why[0])
-            json_put_key_text(out, &first, "why", v[i].why);
-        buf_putc(out, '}');
-    }
-    buf_puts(out, "]}\n");
-    return r;
-}
+static const struct record_field list_fields[] = {
+    {"files", RECORD_LIST, offsetof(struct binaries_answer, files), .fields = file_fields,
+     .size = sizeof(struct binary_info)},
+    {"buildIds", RECORD_LIST, offsetof(struct binaries_answer, states), .fields = state_fields,
+     .size = sizeof(struct name_status)},
+    {0},
+};
 
 static int run_list(struct call *c, struct err *e)
 {
+    _cleanup_(mem_freep) struct binary_info *v = NULL;
+    _cleanup_(mem_freep) struct name_status *states = NULL;
     struct name_source *names = front_options(c->front)->names;
-    int r = put_files(c, names ? name_source_files(names) : NULL);
+    struct binary_store *files = names ? name_source_files(names) : NULL;
+    size_t n = 0, n_states = 0;
+    int r = files ? binary_store_list(files, c->who.tenant, &v, &n) : 0;
 
     (void) e;
-    return r < 0 ? r : put_states(c, names);
+    if (r == 0 && names)
+        r = name_source_list(names, c->who.tenant, &states, &n_states);
+    if (r < 0)
+        return r;
+    record_put(&c->out, list_fields, &(struct binaries_answer){{v, (uint32_t) n}, {states, (uint32_t) n_states}});
+    buf_putc(&c->out, '\n');
+    return 0;
 }
 
 static const struct route routes[] = {
     {"PUT", "/api/v1/symbols/{build_id}", AUTH_WRITE, false, run_put},
     {"GET", "/api/v1/symbols/{build_id}", AUTH_WRITE, false, run_state},
     {"DELETE", "/api/v1/symbols/{build_id}", AUTH_ADMIN, false, run_delete},
-    {"GET", "/api/v1/binaries", AUTH_READ, false, run_list},
+    {"GET", "/api/v1/binaries", AUTH_READ, false, run_list, .answer = list_fields},
 };
 
 int api_mount_symbols(struct front *f)

@@ -3,6 +3,7 @@
  * of pages. See assets.h. */
 #include "server/assets.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
@@ -29,9 +30,9 @@ static const struct asset *find_exact(struct str path)
 /* /explore, /compare: not a file but a location that the UI's own router handles (web/src/main.js). */
 static bool is_place(struct str path)
 {
-    static const char *const places[] = {"/",           "/home",     "/start",   "/services", "/explore",
-                                         "/flamegraph", "/function", "/compare", "/senders",  "/sources",
-                                         "/spans",      "/alerts",   "/login"};
+    static const char *const places[] = {"/",         "/home",     "/start",   "/services", "/explore", "/flamegraph",
+                                         "/function", "/compare",  "/senders", "/sources",  "/spans",   "/trace",
+                                         "/alerts",   "/settings", "/login",   "/files"};
 
     for (size_t i = 0; i < ARRAY_SIZE(places); i++)
         if (str_is(path, places[i]))
@@ -85,11 +86,47 @@ int asset_answer(const struct asset *a, struct http_request *q)
     return compress_inflate(COMPRESS_GZIP, a->gzip, a->gzip_size, a->size, &q->answer, NULL);
 }
 
+/* /trace/ID, as trace viewers write links: the pages are one segment deep. */
+static bool is_trace(struct str path)
+{
+    struct str id = str_slice(path, sizeof "/trace/" - 1, path.n);
+
+    if (!str_starts(path, STR("/trace/")) || id.n != 32)
+        return false;
+    for (uint32_t i = 0; i < id.n; i++)
+        if (!isxdigit((unsigned char) id.p[i]))
+            return false;
+    return true;
+}
+
+/* A person who follows a link to nowhere gets the UI's page that says so, and programs an error. The page is one segment
+ * deep, as its own files are named relative to it. */
+static int no_page(struct call *c, struct err *e)
+{
+    struct str path = c->q->path, accept = http_headers_get(&c->q->headers, "accept");
+    const struct asset *page = find_exact(STR("/index.html"));
+    int r;
+
+    if (!page || str_find(accept, STR("text/html")) < 0 || str_find(str_slice(path, 1, path.n), STR("/")) >= 0)
+        return err_set(e, -ENOENT, "not found");
+    r = asset_answer(page, c->q);
+    c->q->status = 404;
+    return r;
+}
+
 static int run_asset(struct call *c, struct err *e)
 {
     const struct asset *a = asset_find(c->q->path);
+    struct str path = c->q->path;
 
-    return a ? asset_answer(a, c->q) : err_set(e, -ENOENT, "not found");
+    if (a)
+        return asset_answer(a, c->q);
+    if (!is_trace(path))
+        return no_page(c, e);
+    c->q->status = 302;
+    http_add_header(c->q, "location",
+                    str_from(arena_printf(&c->q->arena, "../trace?trace=%.*s", 32, path.p + path.n - 32)));
+    return 0;
 }
 
 static const struct route routes[] = {

@@ -12,7 +12,9 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "server/service_user.h"
 
@@ -36,15 +38,18 @@ struct auth {
     pthread_mutex_t lock;
     char *path; /* NULL: a single token, in memory only */
     char cookie[32];
-    struct tokens tokens;
-    bool required; /* tokens exist or existed: requests without one are denied */
-    struct session *sessions;
-    size_t n_sessions, cap_sessions;
-    int64_t next_look; /* monotonic */
-    struct stat seen;  /* of the file that was read last; st_ino 0: no file, or it was damaged */
-    struct log_limit log_damage;
+    struct tokens tokens _guarded_by_(lock);
+    bool required _guarded_by_(lock); /* tokens exist or existed: requests without one are denied */
+    bool locked _guarded_by_(lock);   /* the file could not be read since the start */
+    struct session *sessions _guarded_by_(lock);
+    size_t n_sessions _guarded_by_(lock), cap_sessions _guarded_by_(lock);
+    int64_t next_look _guarded_by_(lock); /* monotonic */
+    struct stat seen _guarded_by_(lock);  /* of the file that was read last; st_ino 0: no file, or it was damaged */
+    struct log_limit log_damage _guarded_by_(lock);
     uid_t trusted[AUTH_TRUSTED_MAX]; /* set before threads start */
     unsigned n_trusted;
+    enum auth_scope anonymous; /* of other machines; set before threads start */
+    const struct people_config *people;
 };
 
 static const struct {
@@ -57,7 +62,7 @@ const char *auth_scope_name(enum auth_scope s)
     for (size_t i = 0; i < ARRAY_SIZE(scopes); i++)
         if (scopes[i].scope == s)
             return scopes[i].name;
-    return "none";
+    return s & AUTH_READ ? "read" : s & AUTH_SEND ? "send" : "none";
 }
 
 int auth_scope_parse(struct str s, enum auth_scope *ret)
@@ -128,7 +133,7 @@ static int parse(const char *path, struct str text, struct tokens *ret, struct e
 
 /* Reads the file. On failure the previous tokens stay in force: a file read in part never decides who has which
  * rights. */
-static int load(struct auth *a, struct err *e)
+static int load(struct auth *a, struct err *e) _locked_(a->lock)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct tokens l = {0};
@@ -145,6 +150,7 @@ static int load(struct auth *a, struct err *e)
     mem_free(a->tokens.v);
     a->tokens = l;
     a->required = a->required || exists;
+    a->locked = false;
     return 0;
 }
 
@@ -184,7 +190,7 @@ static int write_file(const char *path, struct str text, struct err *e)
     return fd_replace(dir, name, &owner, text.p, text.n, e);
 }
 
-static int save(struct auth *a, struct err *e)
+static int save(struct auth *a, struct err *e) _locked_(a->lock)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     int r;
@@ -212,7 +218,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 }
 
 /* Reads the file again if it changed, at most once a second. A damaged file is read again each time. */
-static void refresh(struct auth *a)
+static void refresh(struct auth *a) _locked_(a->lock)
 {
     int64_t now = clock_mono();
     struct err e = {0};
@@ -230,7 +236,10 @@ static void refresh(struct auth *a)
     r = load(a, &e);
     a->seen = r < 0 ? (struct stat){0} : st;
     if (r < 0 && log_limited(&a->log_damage, 60 * NS_PER_S, &held))
-        log_error("cannot reload tokens, keeping the previous ones: %s", err_message(&e, r));
+        log_error("cannot %s: %s",
+                  a->locked ? "read the tokens; all requests are refused until it is possible"
+                            : "reload tokens, keeping the previous ones",
+                  err_message(&e, r));
 }
 
 static struct auth *auth_alloc(void)
@@ -244,7 +253,7 @@ static struct auth *auth_alloc(void)
     return a;
 }
 
-int auth_open(const char *path, struct auth **ret, struct err *e)
+_unshared_ int auth_open(const char *path, struct auth **ret, struct err *e)
 {
     _cleanup_(auth_freep) struct auth *a = auth_alloc();
     int r;
@@ -261,7 +270,40 @@ int auth_open(const char *path, struct auth **ret, struct err *e)
     return 0;
 }
 
-void auth_free(struct auth *a)
+_unshared_ int auth_open_serving(const char *path, struct auth **ret)
+{
+    _cleanup_(auth_freep) struct auth *a = auth_alloc();
+    struct err e = {0};
+    int r;
+
+    if (!a)
+        return -ENOMEM;
+    a->path = mem_strdup(path);
+    if (!a->path)
+        return -ENOMEM;
+    r = load(a, &e);
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0) {
+        a->locked = a->required = true;
+        log_error("cannot read the tokens; all requests are refused until it is possible: %s", err_message(&e, r));
+    }
+    *ret = TAKE(a);
+    return 0;
+}
+
+bool auth_locked(struct auth *a)
+{
+    bool locked;
+
+    pthread_mutex_lock(&a->lock);
+    refresh(a);
+    locked = a->locked;
+    pthread_mutex_unlock(&a->lock);
+    return locked;
+}
+
+_unshared_ void auth_free(struct auth *a)
 {
     if (!a)
         return;
@@ -288,6 +330,29 @@ bool auth_trusts(const struct auth *a, uid_t uid)
     return false;
 }
 
+void auth_allow_anonymous(struct auth *a, enum auth_scope scope)
+{
+    a->anonymous = scope;
+}
+
+void auth_set_people(struct auth *a, const struct people_config *c)
+{
+    a->people = c;
+    pthread_mutex_lock(&a->lock);
+    a->required = true;
+    pthread_mutex_unlock(&a->lock);
+}
+
+const struct people_config *auth_people(const struct auth *a)
+{
+    return a->people;
+}
+
+enum auth_scope auth_anonymous(const struct auth *a)
+{
+    return a->anonymous;
+}
+
 bool auth_required(struct auth *a)
 {
     bool required;
@@ -309,7 +374,7 @@ static bool hash_eq(const uint8_t *a, const uint8_t *b)
     return diff == 0;
 }
 
-static const struct auth_token *find_token(struct auth *a, struct str token)
+static const struct auth_token *find_token(struct auth *a, struct str token) _locked_(a->lock)
 {
     const struct auth_token *found = NULL;
     uint8_t hash[SHA256_SIZE];
@@ -343,12 +408,12 @@ int auth_check(struct auth *a, struct str token, struct auth_identity *ret)
 
 /* --- sessions --- */
 
-static void drop_session(struct auth *a, size_t i)
+static void drop_session(struct auth *a, size_t i) _locked_(a->lock)
 {
     a->sessions[i] = a->sessions[--a->n_sessions];
 }
 
-static void drop_expired(struct auth *a)
+static void drop_expired(struct auth *a) _locked_(a->lock)
 {
     int64_t now = clock_mono();
 
@@ -369,21 +434,72 @@ static int random_text(char *out, size_t bytes)
     return 0;
 }
 
-static int add_session(struct auth *a, struct str token, char ret_session[AUTH_SESSION_SIZE], struct err *e)
+static uint64_t hash_of(const struct session *s)
 {
-    const struct auth_token *t = find_token(a, token);
-    struct session s = {.expires = clock_mono() + SESSION_LIFE};
+    return hash64_str(str_from(s->who.token_id));
+}
+
+/* The token with most sessions, as the index of one of them. */
+static int find_greediest(const struct auth *a, size_t *ret) _locked_(a->lock)
+{
+    _cleanup_(mem_freep) uint32_t *count = mem_zalloc_array(a->n_sessions, sizeof *count);
+    _cleanup_(map_done) struct map first = MAP_INIT; /* the first session of each token */
+    uint32_t most = 0;
+
+    if (!count || map_reserve(&first, (uint32_t) a->n_sessions) < 0)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < a->n_sessions; i++) {
+        struct map_pos p = map_find(&first, hash_of(&a->sessions[i]));
+
+        while (p.index != MAP_NONE && strcmp(a->sessions[p.index].who.token_id, a->sessions[i].who.token_id) != 0)
+            p = map_next(&first, p);
+        if (p.index == MAP_NONE)
+            map_insert(&first, hash_of(&a->sessions[i]), p.index = i);
+        if (++count[p.index] > most) {
+            most = count[p.index];
+            *ret = p.index;
+        }
+    }
+    return 0;
+}
+
+/* Makes room for another session of this token. */
+static int replace_oldest(struct auth *a, const char *token_id) _locked_(a->lock)
+{
+    size_t n = 0, of = 0, oldest;
+
+    for (size_t i = 0; i < a->n_sessions; i++)
+        if (strcmp(a->sessions[i].who.token_id, token_id) == 0) {
+            of = i;
+            n++;
+        }
+    if (n < AUTH_TOKEN_SESSIONS_MAX && a->n_sessions < AUTH_SESSIONS_MAX)
+        return 0;
+    if (n < AUTH_TOKEN_SESSIONS_MAX && find_greediest(a, &of) < 0)
+        return -ENOMEM;
+    oldest = of;
+    for (size_t i = 0; i < a->n_sessions; i++)
+        if (strcmp(a->sessions[i].who.token_id, a->sessions[of].who.token_id) == 0 &&
+            a->sessions[i].expires < a->sessions[oldest].expires)
+            oldest = i;
+    drop_session(a, oldest);
+    return 0;
+}
+
+static int add_session(struct auth *a, const struct auth_identity *who, int64_t life,
+                       char ret_session[AUTH_SESSION_SIZE], struct err *e) _locked_(a->lock)
+{
+    struct session s = {.who = *who, .expires = clock_mono() + MIN(life, SESSION_LIFE)};
     int r;
 
-    if (!t)
-        return err_set(e, -EACCES, "unknown token; create one with 'wick token create --scope read'");
     drop_expired(a);
-    r = array_reserve(a->sessions, a->cap_sessions, a->n_sessions + 1, AUTH_SESSIONS_MAX);
+    r = replace_oldest(a, who->token_id);
+    if (r == 0)
+        r = array_reserve(a->sessions, a->cap_sessions, a->n_sessions + 1, AUTH_SESSIONS_MAX);
     if (r == 0)
         r = random_text(s.text, SESSION_BYTES);
     if (r < 0)
         return err_set(e, r, "cannot open a session: %m");
-    identify(t, &s.who);
     a->sessions[a->n_sessions++] = s;
     memcpy(ret_session, s.text, sizeof s.text);
     return 0;
@@ -391,17 +507,34 @@ static int add_session(struct auth *a, struct str token, char ret_session[AUTH_S
 
 int auth_login(struct auth *a, struct str token, char ret_session[AUTH_SESSION_SIZE], struct err *e)
 {
+    const struct auth_token *t;
+    struct auth_identity who;
     int r;
 
     pthread_mutex_lock(&a->lock);
     refresh(a);
-    r = add_session(a, token, ret_session, e);
+    t = find_token(a, token);
+    if (t)
+        identify(t, &who);
+    r = t ? add_session(a, &who, SESSION_LIFE, ret_session, e)
+          : err_set(e, -EACCES, "unknown token; create one with 'wick token create --scope read'");
+    pthread_mutex_unlock(&a->lock);
+    return r;
+}
+
+int auth_login_person(struct auth *a, const struct auth_identity *who, int64_t life,
+                      char ret_session[AUTH_SESSION_SIZE], struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&a->lock);
+    r = add_session(a, who, life, ret_session, e);
     pthread_mutex_unlock(&a->lock);
     return r;
 }
 
 /* A session ends when its token is revoked. */
-static bool token_lives(const struct auth *a, const char *id)
+static bool token_lives(const struct auth *a, const char *id) _locked_(a->lock)
 {
     for (size_t i = 0; i < a->tokens.n; i++)
         if (strcmp(a->tokens.v[i].id, id) == 0)
@@ -411,13 +544,14 @@ static bool token_lives(const struct auth *a, const char *id)
 
 int auth_session(struct auth *a, struct str session, struct auth_identity *ret)
 {
+    int64_t now = clock_mono();
     int r = -EACCES;
 
     pthread_mutex_lock(&a->lock);
     refresh(a);
-    drop_expired(a);
     for (size_t i = 0; i < a->n_sessions; i++)
-        if (str_is(session, a->sessions[i].text) && token_lives(a, a->sessions[i].who.token_id)) {
+        if (str_is(session, a->sessions[i].text) && a->sessions[i].expires >= now &&
+            (a->sessions[i].who.person[0] || token_lives(a, a->sessions[i].who.token_id))) {
             *ret = a->sessions[i].who;
             r = 0;
         }
@@ -465,7 +599,7 @@ static int make_token(struct auth *a, struct auth_token *t, char ret_text[AUTH_T
     return r < 0 ? err_set(e, r, "more than %d tokens", AUTH_TOKENS_MAX) : 0;
 }
 
-int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e)
+_unshared_ int auth_open_fixed(enum auth_scope scope, char ret_text[AUTH_TEXT_SIZE], struct auth **ret, struct err *e)
 {
     _cleanup_(auth_freep) struct auth *a = auth_alloc();
     struct auth_token t = {.scope = scope};

@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/aside.h"
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 
@@ -31,11 +33,12 @@ struct binary_store {
     char *dir;
     int dir_fd;
     uint64_t quota, max_file;
-    struct binary_info *files;
-    size_t n, cap;
-    struct part parts[PARTS_MAX];
-    unsigned n_parts;
-    uint64_t n_whole; /* number of parts completed, used in their names */
+    struct quota share;
+    struct binary_info *files _guarded_by_(lock);
+    size_t n _guarded_by_(lock), cap _guarded_by_(lock);
+    struct part parts[PARTS_MAX] _guarded_by_(lock);
+    unsigned n_parts _guarded_by_(lock);
+    uint64_t n_whole _guarded_by_(lock); /* number of parts completed, used in their names */
 };
 
 bool binary_id_ok(struct str id)
@@ -84,31 +87,7 @@ static int parse_line(struct str line, struct binary_info *ret)
     return 0;
 }
 
-static int load_index(struct binary_store *s, struct err *e)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    char path[BINARY_PATH_SIZE];
-    struct str rest;
-    int r;
-
-    snprintf(path, sizeof path, "%s/index", s->dir);
-    r = fd_read_file(path, INDEX_MAX, &text, e);
-    if (r < 0)
-        return r == -ENOENT ? 0 : r;
-    for (rest = buf_str(&text); rest.n;) {
-        struct binary_info i;
-        struct stat st;
-
-        if (parse_line(str_cut(&rest, '\n'), &i) < 0 || fstatat(s->dir_fd, i.name, &st, 0) < 0)
-            continue; /* a file that no longer exists is not listed */
-        r = array_push(s->files, s->n, s->cap, BINARY_FILES_MAX, i);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-static int save_index(struct binary_store *s, struct err *e)
+static int save_index(struct binary_store *s, struct err *e) _locked_(s->lock)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char path[BINARY_PATH_SIZE];
@@ -123,7 +102,39 @@ static int save_index(struct binary_store *s, struct err *e)
     return buf_error(&text) ? buf_error(&text) : fd_write_file(path, text.p, text.n, e);
 }
 
-static ssize_t find(const struct binary_store *s, const char *name)
+_unshared_ static int load_index(struct binary_store *s, struct err *e)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char path[BINARY_PATH_SIZE];
+    struct err why = {0};
+    unsigned line = 1;
+    struct str rest;
+    int r;
+
+    snprintf(path, sizeof path, "%s/index", s->dir);
+    r = fd_read_file(path, INDEX_MAX, &text, &why);
+    if (r == -ENOENT || r == -ENOMEM)
+        return r == -ENOMEM ? r : 0;
+    for (rest = buf_str(&text); r == 0 && rest.n; line++) {
+        struct binary_info i;
+        struct stat st;
+
+        if (parse_line(str_cut(&rest, '\n'), &i) < 0)
+            err_set(&why, -EINVAL, "line %u is not one of an index", line);
+        else if (fstatat(s->dir_fd, i.name, &st, 0) == 0) /* a file that no longer exists is not listed */
+            r = array_push(s->files, s->n, s->cap, BINARY_FILES_MAX, i);
+    }
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0 && !why.code)
+        err_set(&why, r, "it has more than %d files", BINARY_FILES_MAX);
+    if (!why.code)
+        return 0;
+    r = aside_put(s->dir_fd, "index", NULL, why.message); /* what could be read stays in use */
+    return r < 0 ? 0 : save_index(s, e);
+}
+
+static ssize_t find(const struct binary_store *s, const char *name) _locked_(s->lock)
 {
     for (size_t i = 0; i < s->n; i++)
         if (strcmp(s->files[i].name, name) == 0)
@@ -131,7 +142,7 @@ static ssize_t find(const struct binary_store *s, const char *name)
     return -1;
 }
 
-static void forget(struct binary_store *s, size_t i)
+static void forget(struct binary_store *s, size_t i) _locked_(s->lock)
 {
     fd_unlink(s->dir_fd, s->files[i].name);
     s->files[i] = s->files[--s->n];
@@ -139,7 +150,7 @@ static void forget(struct binary_store *s, size_t i)
 
 /* --- parts --- */
 
-static struct part *part_of(struct binary_store *s, const char *name)
+static struct part *part_of(struct binary_store *s, const char *name) _locked_(s->lock)
 {
     for (unsigned i = 0; i < s->n_parts; i++)
         if (strcmp(s->parts[i].name, name) == 0)
@@ -147,7 +158,7 @@ static struct part *part_of(struct binary_store *s, const char *name)
     return NULL;
 }
 
-static void drop_part(struct binary_store *s, struct part *p)
+static void drop_part(struct binary_store *s, struct part *p) _locked_(s->lock)
 {
     char file[PART_NAME_SIZE + 8];
 
@@ -157,7 +168,7 @@ static void drop_part(struct binary_store *s, struct part *p)
 }
 
 /* Renames a complete part, so that later writes for the same build id do not touch it. */
-static int set_aside(struct binary_store *s, struct part *p, struct err *e)
+static int set_aside(struct binary_store *s, struct part *p, struct err *e) _locked_(s->lock)
 {
     char from[PART_NAME_SIZE + 8], to[PART_NAME_SIZE + 8];
     int r;
@@ -172,7 +183,7 @@ static int set_aside(struct binary_store *s, struct part *p, struct err *e)
 }
 
 /* The part at a path that binary_store_write() returned. */
-static struct part *part_at(struct binary_store *s, const char *path)
+static struct part *part_at(struct binary_store *s, const char *path) _locked_(s->lock)
 {
     const char *slash = strrchr(path, '/');
     char name[PART_NAME_SIZE];
@@ -182,6 +193,7 @@ static struct part *part_at(struct binary_store *s, const char *path)
 }
 
 static struct part *new_part(struct binary_store *s, const char *name, const char *tenant, uint64_t size)
+    _locked_(s->lock)
 {
     int64_t now = clock_mono();
     unsigned own = 0; /* this tenant's parts: one tenant must not keep the others from uploading */
@@ -201,7 +213,7 @@ static struct part *new_part(struct binary_store *s, const char *name, const cha
     return p;
 }
 
-static uint64_t bytes_of(const struct binary_store *s, const char *tenant)
+static uint64_t bytes_of(const struct binary_store *s, const char *tenant) _locked_(s->lock)
 {
     uint64_t sum = 0;
 
@@ -214,21 +226,83 @@ static uint64_t bytes_of(const struct binary_store *s, const char *tenant)
     return sum;
 }
 
-/* Makes room for size bytes: fetched files are evicted for new fetched files, uploaded files stay. */
-static int make_room(struct binary_store *s, const char *tenant, uint64_t size, struct err *e)
+static uint64_t all_bytes(const struct binary_store *s) _locked_(s->lock)
 {
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < s->n; i++)
+        sum += s->files[i].bytes;
+    for (unsigned i = 0; i < s->n_parts; i++)
+        sum += s->parts[i].size;
+    return sum;
+}
+
+/* The tenant's oldest file, or -1. */
+static ssize_t oldest_of(const struct binary_store *s, const char *tenant) _locked_(s->lock)
+{
+    ssize_t oldest = -1;
+
+    for (size_t i = 0; i < s->n; i++)
+        if (strcmp(s->files[i].tenant, tenant) == 0 && (oldest < 0 || s->files[i].time_ns < s->files[oldest].time_ns))
+            oldest = (ssize_t) i;
+    return oldest;
+}
+
+/* The tenant with the most bytes, where one is about to have more. */
+static const char *largest(const struct binary_store *s, const char *tenant, uint64_t more) _locked_(s->lock)
+{
+    uint64_t most = bytes_of(s, tenant) + more;
+    const char *ret = tenant;
+
+    for (size_t i = 0; i < s->n; i++) {
+        uint64_t bytes = strcmp(s->files[i].tenant, ret) == 0 ? 0 : bytes_of(s, s->files[i].tenant);
+
+        if (bytes > most) {
+            most = bytes;
+            ret = s->files[i].tenant;
+        }
+    }
+    return ret;
+}
+
+static int refuse(const struct binary_store *s, uint64_t limit, struct err *e)
+{
+    if (limit == s->quota)
+        return err_set(e, -EDQUOT, "symbols.quota (%llu MiB) is exhausted: delete files that are no longer needed",
+                       (unsigned long long) (s->quota >> 20));
+    return err_set(
+        e, -EDQUOT,
+        "uploaded files may have %llu MiB, half of limits.tenant_size or retention.size: delete files that are no longer needed",
+        (unsigned long long) (limit >> 20));
+}
+
+/* Makes room for size bytes: fetched files are evicted for new fetched files; uploaded files stay, unless their tenant has more
+ * than another that uploads and all together have too much. */
+static int make_room(struct binary_store *s, const char *tenant, uint64_t size, struct err *e) _locked_(s->lock)
+{
+    bool fetched = strcmp(tenant, BINARY_SHARED) == 0;
+    uint64_t own = fetched ? s->quota : quota_of(&s->share, tenant, s->quota);
+    uint64_t all = s->share.of ? s->share.of(s->share.ctx, NULL) : UINT64_MAX;
+
     if (size > s->max_file)
         return err_set(e, -EFBIG, "the file has %llu MiB; symbols.max_file allows %llu MiB",
                        (unsigned long long) (size >> 20), (unsigned long long) (s->max_file >> 20));
-    while (bytes_of(s, tenant) + size > s->quota) {
-        ssize_t oldest = -1;
+    while (bytes_of(s, tenant) + size > own) {
+        ssize_t oldest = fetched ? oldest_of(s, tenant) : -1;
 
-        for (size_t i = 0; strcmp(tenant, BINARY_SHARED) == 0 && i < s->n; i++)
-            if (s->files[i].origin == BINARY_FETCHED && (oldest < 0 || s->files[i].time_ns < s->files[oldest].time_ns))
-                oldest = (ssize_t) i;
         if (oldest < 0)
-            return err_set(e, -EDQUOT, "symbols.quota (%llu MiB) is exhausted: delete files that are no longer needed",
-                           (unsigned long long) (s->quota >> 20));
+            return refuse(s, own, e);
+        forget(s, (size_t) oldest);
+    }
+    while (all_bytes(s) + size > all) {
+        const char *victim = largest(s, tenant, size);
+        ssize_t oldest = fetched || strcmp(victim, tenant) != 0 ? oldest_of(s, victim) : -1;
+
+        if (oldest < 0)
+            return refuse(s, all, e);
+        log_warn(
+            "symbols: the file of build id %s of tenant '%s' is deleted: all files together have more than half of retention.size",
+            s->files[oldest].build_id, s->files[oldest].tenant);
         forget(s, (size_t) oldest);
     }
     return 0;
@@ -255,7 +329,7 @@ static int append(struct binary_store *s, struct part *p, struct str piece, stru
 }
 
 static int write_piece(struct binary_store *s, const struct binary_piece *piece, const char *name, uint64_t *ret_have,
-                       char *ret_path, struct err *e)
+                       char *ret_path, struct err *e) _locked_(s->lock)
 {
     uint64_t offset = piece->offset, size = piece->size;
     struct part *p = part_of(s, name);
@@ -299,6 +373,7 @@ int binary_store_write(struct binary_store *s, const struct binary_piece *piece,
 }
 
 static int accept_part(struct binary_store *s, const struct part *p, const struct binary_info *info, struct err *e)
+    _locked_(s->lock)
 {
     char file[PART_NAME_SIZE + 8];
     ssize_t old = find(s, info->name);
@@ -404,13 +479,27 @@ int binary_store_list(struct binary_store *s, const char *tenant, struct binary_
 
 uint64_t binary_store_bytes(struct binary_store *s)
 {
-    uint64_t sum = 0;
+    uint64_t sum;
 
     pthread_mutex_lock(&s->lock);
-    for (size_t i = 0; i < s->n; i++)
-        sum += s->files[i].bytes;
+    sum = all_bytes(s);
     pthread_mutex_unlock(&s->lock);
     return sum;
+}
+
+uint64_t binary_store_tenant_bytes(struct binary_store *s, const char *tenant)
+{
+    uint64_t sum;
+
+    pthread_mutex_lock(&s->lock);
+    sum = bytes_of(s, tenant);
+    pthread_mutex_unlock(&s->lock);
+    return sum;
+}
+
+void binary_store_share(struct binary_store *s, const struct quota *share)
+{
+    s->share = *share;
 }
 
 /* --- life --- */
@@ -454,7 +543,7 @@ int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct
     return 0;
 }
 
-void binary_store_free(struct binary_store *s)
+_unshared_ void binary_store_free(struct binary_store *s)
 {
     if (!s)
         return;

@@ -18,6 +18,7 @@
 #define SERVER_BINARY_STORE_H
 
 #include "base/err.h"
+#include "base/quota.h"
 #include "base/str.h"
 #include "model/symbolizer.h"
 #include "server/auth.h"
@@ -44,6 +45,10 @@ int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct
 void binary_store_free(struct binary_store *s);
 DEFINE_CLEANUP(struct binary_store *, binary_store_free)
 
+/* A share of a disk: what a tenant's uploads may have besides quota, and all files together. Where all have too much, the tenant
+ * with the most is refused or, for the files of others, loses its oldest. Before the first call of another function. */
+void binary_store_share(struct binary_store *s, const struct quota *share);
+
 /* A piece of an upload: bytes at an offset of a file of size bytes. */
 struct binary_piece {
     const char *tenant;
@@ -69,6 +74,7 @@ int binary_store_delete(struct binary_store *s, const char *tenant, struct str b
 /* A copy of the list of a tenant's files and the shared ones, to be freed with mem_free(). */
 int binary_store_list(struct binary_store *s, const char *tenant, struct binary_info **ret, size_t *ret_n);
 uint64_t binary_store_bytes(struct binary_store *s);
+uint64_t binary_store_tenant_bytes(struct binary_store *s, const char *tenant);
 
 /* True for a valid build id: 4 to 255 bytes of letters, digits and -_/+=. */
 bool binary_id_ok(struct str build_id);

@@ -88,6 +88,8 @@ int debuginfod_fetch(const struct debuginfod_options *o, struct debuginfod_rate 
             result = err_set(e, -EPROTO, "%.100s answers %d", url_redact(url, shown, sizeof shown), res.status);
         if (r == -ECANCELED)
             break;
+        if (r < 0) /* nor for the other kind: it is the server that is away */
+            i |= 1;
     }
     return result == -ENOENT ? err_set(e, -ENOENT, "no debuginfod server has it") : result;
 }

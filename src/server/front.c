@@ -13,10 +13,12 @@
 #include "base/thread.h"
 #include "net/encoding.h"
 #include "net/http.h"
+#include "server/audit.h"
 #include "server/request_gate.h"
 #include "server/ui_info.h"
 
-enum { ROUTE_LISTS_MAX = 32, DEDICATED_MAX = 4, SMALL_BODY = 64 << 10, ANSWERS_BYTES = 32 << 20 };
+enum { ROUTE_LISTS_MAX = 32, OPERATIONS_WAITING = 256, SMALL_BODY = 64 << 10, ANSWERS_BYTES = 32 << 20 };
+enum { TENANT_THREADS_MAX = 4, THREADS_MAX = 64 }; /* calls on threads of their own: per tenant, and of all together */
 #define CALL_LIMIT (30 * NS_PER_S)
 #define WATCH_EVERY_MS 100
 
@@ -31,13 +33,15 @@ struct front {
     struct log_limit log_errors;
     pthread_mutex_t lock; /* protects call_limit_ns, running, n_dedicated, stats, stopping */
     pthread_cond_t changed;
-    int64_t call_limit_ns;
-    struct call *running;
-    unsigned n_dedicated; /* threads */
-    struct front_stats stats;
+    int64_t call_limit_ns _guarded_by_(lock);
+    struct call *running _guarded_by_(lock);
+    unsigned n_dedicated _guarded_by_(lock); /* threads */
+    struct front_stats stats _guarded_by_(lock);
     bool stopping, has_watch;
     pthread_t watch;
     struct answer_cache *answers;
+    struct tenant_shares *shares;
+    struct workers *operations;
 };
 
 const double front_bucket_limits[11] = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5};
@@ -124,6 +128,7 @@ static int status_of(int r)
 {
     switch (-r) {
     case EINVAL:
+    case ERANGE: /* a number */
         return 400;
     case EACCES:
     case EPERM:
@@ -143,8 +148,13 @@ static int status_of(int r)
         return 501;
     case ENOMEM:
     case ENOSPC:
+    case EROFS:
     case ECANCELED:
     case ESHUTDOWN:
+    case ECONNREFUSED: /* the store's database */
+    case ECONNRESET:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
         return 503;
     case ETIMEDOUT:
         return 504;
@@ -191,6 +201,7 @@ static void call_unlink(struct call *c, int r)
     if (c->next)
         c->next->prev = c->prev;
     s->stats.running--;
+    c->share->own_threads -= c->owns_thread;
     s->stats.calls++;
     s->stats.seconds += seconds;
     s->stats.buckets[bucket_of(seconds)]++;
@@ -219,9 +230,12 @@ static void call_finish(struct call *c, int r, struct err *e)
     struct http_request *q = c->q;
     uint64_t held;
 
+    c->share->calls -= c->counted;
     call_unlink(c, r);
     if (r >= 0 && buf_error(&c->out))
         r = err_set(e, buf_error(&c->out), "the response does not fit into memory");
+    if (route_is_audited(c->route))
+        audit_note(c->front->o.audit, q, &c->who, r < 0 ? status_of(r) : q->status);
     if (r < 0) {
         if (status_of(r) == 500 && log_limited(&c->front->log_errors, 10 * NS_PER_S, &held))
             log_error("%s %s failed: %s (%llu more like this)", c->route->method, c->route->path, err_message(e, r),
@@ -240,6 +254,9 @@ static void call_finish(struct call *c, int r, struct err *e)
         http_add_header(q, "content-type", str_from(c->content_type));
         http_add_header(q, "x-content-type-options", STR("nosniff"));
         http_encode_answer(q);
+    } else if (q->answer_fd >= 0) {
+        http_add_header(q, "content-type", str_from(c->content_type));
+        http_add_header(q, "x-content-type-options", STR("nosniff"));
     }
     http_finish(q);
 }
@@ -254,10 +271,19 @@ static void call_work(struct worker_job *j)
         call_finish(c, r, &e);
 }
 
+static int submit(struct call *c)
+{
+    struct front *s = c->front;
+
+    if (c->route->operation)
+        return workers_submit(s->operations, &c->share->operation, &c->job);
+    return workers_submit(s->o.workers, &c->share->queries, &c->job);
+}
+
 void call_resume(struct call *c)
 {
     struct err e = {0};
-    int r = workers_submit(c->front->o.workers, &c->job);
+    int r = submit(c);
 
     if (r < 0)
         call_finish(c, r, (err_set(&e, r, "too many queries are waiting; retry in a second"), &e));
@@ -290,7 +316,6 @@ static void *watch(void *arg)
     pthread_mutex_lock(&s->lock);
     while (!s->stopping) {
         int64_t now = clock_mono();
-        struct timespec until;
 
         if (!s->running) {
             pthread_cond_wait(&s->changed, &s->lock);
@@ -301,13 +326,7 @@ static void *watch(void *arg)
                 c->late = true;
                 atomic_store(&c->cancel, true);
             }
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += WATCH_EVERY_MS * NS_PER_MS;
-        if (until.tv_nsec >= NS_PER_S) {
-            until.tv_sec++;
-            until.tv_nsec -= NS_PER_S;
-        }
-        pthread_cond_timedwait(&s->changed, &s->lock, &until);
+        thread_wait(&s->changed, &s->lock, now + WATCH_EVERY_MS * NS_PER_MS);
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;
@@ -318,10 +337,13 @@ static void *watch(void *arg)
 static struct call *call_new(struct front *s, struct http_request *q, const struct route *r,
                              const struct auth_identity *who, struct str arg)
 {
-    struct call *c = mem_zalloc(sizeof *c);
+    struct tenant_share *share = tenant_shares_of(s->shares, who->tenant);
+    struct call *c = share ? mem_zalloc(sizeof *c) : NULL;
 
     if (!c)
         return NULL;
+    c->share = share;
+    q->share = &share->answers;
     c->front = s;
     c->q = q;
     c->route = r;
@@ -345,19 +367,13 @@ static struct call *call_new(struct front *s, struct http_request *q, const stru
     return c;
 }
 
-/* Number of calls of this call's tenant that are queued or running, including this one. */
-static int64_t tenant_running(const struct call *c)
+/* Counts a query of its tenant until it is answered. False if the tenant has too many. */
+static bool count_query(struct call *c, int64_t limit)
 {
-    struct front *s = c->front;
-    int64_t n = 0;
-
-    if (c->route->on_loop || c->route->own_thread)
-        return 0;
-    pthread_mutex_lock(&s->lock);
-    for (const struct call *o = s->running; o; o = o->next)
-        n += !o->route->on_loop && !o->route->own_thread && strcmp(o->who.tenant, c->who.tenant) == 0;
-    pthread_mutex_unlock(&s->lock);
-    return n;
+    if (c->route->on_loop || c->route->own_thread || c->route->operation)
+        return true;
+    c->counted = true;
+    return ++c->share->calls <= limit || !limit;
 }
 
 static void refuse(struct front *s, struct http_request *q, int status, const char *message)
@@ -383,23 +399,26 @@ static void *run_on_own_thread(void *arg)
     return NULL;
 }
 
-/* The limit is on calls, not on threads: a client that has its answer may ask again before the thread has ended. */
+/* The limit is on calls, not on threads: a client that has its answer may ask again before the thread has ended. When all
+ * tenants together have the maximum, a tenant that has none still gets one: their number is limited. */
 static int start_dedicated(struct call *c, struct err *e)
 {
     struct front *s = c->front;
-    unsigned calls = 0; /* including this one */
     pthread_t thread;
     bool full;
     int r;
 
     pthread_mutex_lock(&s->lock);
-    for (const struct call *o = s->running; o; o = o->next)
-        calls += o->route->own_thread;
-    full = calls > DEDICATED_MAX;
+    full = c->share->own_threads >= TENANT_THREADS_MAX || (s->n_dedicated >= THREADS_MAX && c->share->own_threads);
+    c->owns_thread = !full;
+    c->share->own_threads += !full;
     s->n_dedicated += !full;
     pthread_mutex_unlock(&s->lock);
     if (full)
-        return err_set(e, -EAGAIN, "%d profiles are already being recorded; retry when one is done", DEDICATED_MAX);
+        return err_set(e, -EAGAIN,
+                       "%u calls that take long (profiles, tests of alerts) are already running%s; retry "
+                       "when one is done",
+                       c->share->own_threads, c->who.tenant[0] ? " for this tenant" : "");
     r = thread_start(&thread, "own-thread", run_on_own_thread, c, e);
     if (r == 0)
         return pthread_detach(thread), 0;
@@ -435,7 +454,7 @@ static void call_start(struct call *c)
         return;
     }
     if (!c->route->on_loop) {
-        r = workers_submit(c->front->o.workers, &c->job);
+        r = submit(c);
         if (r < 0)
             call_finish(c, r, (err_set(&e, r, "too many queries are waiting; retry in a second"), &e));
         return;
@@ -485,6 +504,8 @@ static const struct route *admit(struct front *s, struct http_request *q, struct
     }
     if (may(ret_who, r))
         return r;
+    if (route_is_audited(r))
+        audit_note(s->o.audit, q, ret_who, ret_who->token_id[0] ? 403 : 401);
     if (!ret_who->token_id[0])
         refuse(s, q, 401, "a token is required: Authorization: Bearer TOKEN");
     else
@@ -534,10 +555,10 @@ void front_handle(void *arg, struct http_request *q)
         return;
     }
     limit = atomic_load(&s->tenant_calls);
-    if (limit && tenant_running(c) > limit) {
+    if (!count_query(c, limit)) {
         call_finish(c, -EAGAIN,
                     (err_set(&e, -EAGAIN,
-                             "this tenant already has %lld queries running "
+                             "this tenant already has %lld queries waiting or running "
                              "(limits.tenant_queries); retry in a second",
                              (long long) limit),
                      &e));
@@ -603,7 +624,7 @@ int call_param_u64(struct call *c, const char *name, uint64_t *ret, struct err *
 
 /* --- life --- */
 
-int front_new(const struct front_options *o, struct front **ret, struct err *e)
+_unshared_ int front_new(const struct front_options *o, struct front **ret, struct err *e)
 {
     _cleanup_(front_freep) struct front *s = mem_zalloc(sizeof *s);
     int r;
@@ -618,6 +639,10 @@ int front_new(const struct front_options *o, struct front **ret, struct err *e)
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     r = answer_cache_new(ANSWERS_BYTES, &s->answers);
+    if (r == 0)
+        r = tenant_shares_new(o->tenant_answers, &s->shares);
+    if (r == 0)
+        r = workers_new(&(struct workers_options){.n = 1, .waiting = OPERATIONS_WAITING}, &s->operations, e);
     if (r == 0)
         r = thread_start(&s->watch, "call-limit", watch, s, e);
     if (r < 0)
@@ -637,7 +662,9 @@ void front_free(struct front *s)
     pthread_mutex_unlock(&s->lock);
     if (s->has_watch)
         pthread_join(s->watch, NULL);
+    workers_free(s->operations);
     answer_cache_free(s->answers);
+    tenant_shares_free(s->shares);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);

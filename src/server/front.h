@@ -13,7 +13,9 @@
  *   - The sender is identified by Authorization: Bearer TOKEN, Basic with the token as password, or the session cookie.
  *     While no token exists, the uid of a local connection decides; see auth.h.
  *   - A call that exceeds the time limit is stopped (504); so is one whose peer has disconnected. Calls that are meant
- *     to take long (route.own_thread) run on threads of their own, a few at a time, and only their own limits apply.
+ *     to take long (route.own_thread) run on threads of their own, a few per tenant, and only their own limits apply.
+ *   - Tenants take turns at the workers (workers.h). What tells an operator how the server is (route.operation) has a
+ *     worker of its own.
  */
 #ifndef SERVER_FRONT_H
 #define SERVER_FRONT_H
@@ -24,14 +26,18 @@
 #include "net/server.h"
 #include "server/answer_cache.h"
 #include "server/auth.h"
+#include "server/tenant_shares.h"
 #include "server/workers.h"
 #include "store/store.h"
 
 struct alerts;
+struct audit;
 struct front;
 struct name_source;
+struct oidc;
 struct pid_profiler;
 struct scraping;
+struct snapshots;
 struct span_index;
 struct store;
 struct recording_rules;
@@ -45,12 +51,14 @@ struct call {
     struct http_request *q;
     const struct route *route;
     struct auth_identity who;
-    struct store *store; /* obtained from store_of, to be released */
-    struct str path_arg; /* what matched {…} in the route's path, decoded */
+    struct tenant_share *share; /* of the tenant */
+    struct store *store;        /* obtained from store_of, to be released */
+    struct str path_arg;        /* what matched {…} in the route's path, decoded */
     const char *content_type;
     struct buf out;           /* the response body */
     struct store_notes notes; /* on the answer; damage goes into a header */
     atomic_bool cancel;
+    bool counted, owns_thread;   /* in the tenant's share */
     bool late;                   /* cancelled by the time limit */
     int64_t started;             /* monotonic */
     struct answer_waiter waiter; /* while it waits for an answer that another call makes */
@@ -69,12 +77,18 @@ struct route {
      * error response with the message in e; CALL_WAITS: not yet, call_resume() will follow. */
     int (*run)(struct call *c, struct err *e);
     void *arg;
+    const struct record_field *body, *answer; /* what a request and an answer of JSON consist of, if it is described */
     /* Instead of run: takes over the whole request on the event loop and answers it, immediately or later (receivers of
      * other protocols). */
     void (*take)(void *arg, struct http_request *q, const struct auth_identity *who);
+    bool audited;    /* noted in the audit log, as all that need AUTH_WRITE or AUTH_ADMIN and change something are */
+    bool operation;  /* of the server: answered by a worker that no query can occupy */
     bool host;       /* concerns the whole server or its machine: only for the default tenant */
     bool own_thread; /* mostly waits, for long: runs on a thread of its own instead of a worker, without a time limit */
 };
+
+/* Noted in the audit log: what changes something, but for profiles that are sent. */
+bool route_is_audited(const struct route *r);
 
 struct front_options {
     struct store *store;
@@ -83,7 +97,8 @@ struct front_options {
     const char *const *hosts;   /* allowed besides loopback names, NULL-terminated; may be NULL */
     int64_t call_limit_ns;      /* 0 = 30 s */
     size_t memory_limit;        /* per response, 0 = 512 MiB */
-    int64_t tenant_calls;       /* per tenant at a time, 0 = no limit */
+    int64_t tenant_calls;       /* per tenant, waiting and running; 0 = no limit */
+    size_t tenant_answers;      /* bytes of responses that a tenant has not read; 0 = no limit */
     struct tenant_files *files; /* settings and uploads of Pyroscope's clients; may be NULL if its API is not mounted */
     struct name_source *names;  /* names of native frames, for /api/v1/symbols; may be NULL */
     struct span_index *spans;   /* spans of traces; may be NULL */
@@ -92,11 +107,15 @@ struct front_options {
     /* Appends further lines for /metrics, about what runs beside the front; may be NULL. */
     void (*metrics)(void *ctx, struct buf *out);
     void *metrics_ctx;
-    const struct ui_info *ui;        /* for the web UI; may be NULL */
-    const struct pid_profiler *pids; /* for /pid/N/debug/pprof/; may be NULL */
-    const struct scraping *scraping; /* for /api/v1/scrape; may be NULL */
-    struct alerts *alerts;           /* for /api/v1/alerts; may be NULL */
-    struct recording_rules *rules;   /* of Pyroscope's clients; may be NULL */
+    struct audit *audit;               /* may be NULL */
+    struct oidc *oidc;                 /* for /oidc/; may be NULL */
+    const char *public_url;            /* of this server; may be NULL */
+    const struct ui_info *ui;          /* for the web UI; may be NULL */
+    const struct pid_profiler *pids;   /* for /pid/N/debug/pprof/; may be NULL */
+    const struct scraping *scraping;   /* for /api/v1/scrape; may be NULL */
+    const struct snapshots *snapshots; /* for /api/v1/snapshot; may be NULL */
+    struct alerts *alerts;             /* for /api/v1/alerts; may be NULL */
+    struct recording_rules *rules;     /* of Pyroscope's clients; may be NULL */
     /* Returns the store that answers a call, if that is not always `store`, and releases it when the call is answered.
      * Called from any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);
@@ -124,13 +143,15 @@ const struct front_options *front_options(const struct front *s);
 struct answer_cache *front_answers(const struct front *s);        /* answers that are given again */
 const struct route *front_route(const struct front *s, size_t i); /* NULL after the last */
 
+enum { FRONT_BUCKETS = 11 };
+
 struct front_stats {
     uint64_t calls, errors, cancelled, late, refused; /* refused: no right, wrong host, or queue full */
-    uint64_t buckets[12]; /* latency: up to 1 ms, 2, 5, 10, 20, 50, 100, 200, 500, 1 s, 5 s, more */
+    uint64_t buckets[FRONT_BUCKETS + 1]; /* latency: up to 1 ms, 2, 5, 10, 20, 50, 100, 200, 500, 1 s, 5 s, more */
     uint64_t running;
     double seconds; /* total time of all calls */
 };
-extern const double front_bucket_limits[11]; /* seconds */
+extern const double front_bucket_limits[FRONT_BUCKETS]; /* seconds */
 void front_stats(struct front *s, struct front_stats *ret);
 
 /* Runs a call again that waited: its `run` returned CALL_WAITS. */

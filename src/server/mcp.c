@@ -5,7 +5,9 @@
 
 #include <errno.h>
 
+#include "alert/alert_json.h"
 #include "base/json.h"
+#include "base/record.h"
 #include "query/answer.h"
 
 static const char instructions[] =
@@ -54,6 +56,14 @@ static const struct tool {
      "Whether the last deploy of a service made it worse or better, and which functions changed. Use it for 'is the new "
      "version slower', with service.",
      "service"},
+    {"verdicts",
+     "What the latest deploys of all services made worse or better, the most expensive first. Use it for 'what got slower', "
+     "without a service.",
+     NULL},
+    {"explain",
+     "What stands out in a selection, in sentences: what dominates it, what changed since when (deploys, steps, growth, spikes). The "
+     "first call for 'what is going on with service X', with query cpu{service.name=\"X\"}.",
+     NULL},
     {"findings",
      "Known patterns of waste (garbage collection, regular expressions compiled while running, locks, allocation, page faults, "
      "serialisation), with the functions to look at. A quick first look at a service.",
@@ -105,7 +115,10 @@ static const struct tool {
 
 /* The one tool that is not a question to the store. */
 static const struct question alerts_tool = {
-    .name = "alerts", .summary = "alert rules and alerts", .params = (const char *const[]){NULL}};
+    .name = "alerts",
+    .summary = "alert rules and alerts",
+    .params = (const char *const[]){NULL},
+    .answer = &(const struct record_field){.kind = RECORD_ONE, .fields = alerts_answer_fields}};
 
 static const struct question *find_tool(const struct mcp *m, struct str name)
 {
@@ -306,6 +319,24 @@ static int check_arguments(const struct question *q, const struct arguments *a, 
     return required ? err_set(e, -EINVAL, "%s needs the argument '%s'", q->name, required) : 0;
 }
 
+/* When it is used, and, unless it answers with text, the names in its answer. */
+static void put_description(struct buf *out, const struct question *q)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const struct tool *t = tool_of(q);
+    bool is_text = false;
+
+    buf_puts(&text, t->use ? t->use : q->summary);
+    for (const char *const *p = q->params; *p; p++)
+        is_text |= strcmp(*p, "format") == 0;
+    if (q->answer && q->answer->fields && !is_text) {
+        buf_puts(&text, " Answers with ");
+        record_outline(&text, q->answer);
+        buf_putc(&text, '.');
+    }
+    json_put_str(out, buf_str(&text));
+}
+
 static void put_tool(struct buf *out, const struct question *q)
 {
     const struct tool *t = tool_of(q);
@@ -314,7 +345,7 @@ static void put_tool(struct buf *out, const struct question *q)
 
     argument_lists(q, lists);
     buf_printf(out, "{\"name\":\"%s\",\"description\":", q->name);
-    json_put_str(out, str_from(t->use ? t->use : q->summary));
+    put_description(out, q);
     buf_puts(out, ",\"inputSchema\":{\"type\":\"object\",\"properties\":{");
     for (size_t l = 0; l < 3; l++)
         for (const char *const *p = lists[l]; *p; p++)

@@ -11,18 +11,23 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/thread.h"
 
-enum { ENTRIES_MAX = 8192, TRIED_MAX = 4 << 20, WANTED_MAX = 256 };
+enum { ENTRIES_MAX = 65536, TRIED_MAX = 4 << 20, WANTED_MAX = 256 };
 #define RETRY_DEFAULT (10 * 60 * NS_PER_S)
-#define SETTLED (10 * NS_PER_S) /* a binary all of whose known addresses were looked up */
+#define RETRY_SOON (10 * NS_PER_S) /* after a failure that may pass; doubled each time */
+#define TURN_MAX (3 * NS_PER_S)    /* how long a query waits for the symbolizer, which others use */
+#define SETTLED (10 * NS_PER_S)    /* a binary all of whose known addresses were looked up */
 
 struct name_entry {
     struct name_status status;
     uint64_t key;
     int64_t next_try; /* monotonic; 0: nothing is known about it yet, or its file has changed */
+    int64_t pause;    /* until the try after that, if it fails as well */
+    int64_t away;     /* the same while debuginfod cannot be asked */
 };
 
 struct name_source {
@@ -31,17 +36,18 @@ struct name_source {
     pthread_mutex_t asking;
     pthread_mutex_t lock; /* protects everything below */
     pthread_cond_t more;  /* wanted, stopping */
-    struct name_entry *entries;
-    size_t n, cap;
-    size_t victim; /* replaced next when the table is full */
-    struct map tried;
-    uint64_t *tried_keys; /* hashes of build id and address */
-    size_t cap_tried;
+    struct name_entry *entries _guarded_by_(lock);
+    size_t n _guarded_by_(lock), cap _guarded_by_(lock);
+    struct map by_key _guarded_by_(lock); /* of entries */
+    struct map tried _guarded_by_(lock);
+    uint64_t *tried_keys _guarded_by_(lock); /* hashes of build id and address */
+    size_t cap_tried _guarded_by_(lock);
     char (*wanted)[BINARY_ID_SIZE];
-    unsigned n_wanted;
+    unsigned n_wanted _guarded_by_(lock);
     bool stopping, has_thread;
     atomic_bool stop;
-    struct debuginfod_rate rate;
+    struct debuginfod_rate rate _guarded_by_(lock);
+    struct log_limit log_failed;
     pthread_t thread;
 };
 
@@ -50,74 +56,69 @@ static struct name_source *to_source(struct names *n)
     return container_of(n, struct name_source, names);
 }
 
-const char *name_state_word(enum name_state s)
-{
-    static const char *const names[] = {"found", "missing", "fetching", "failed"};
-
-    return names[s];
-}
+const char *const name_state_words[] = {"found", "missing", "fetching", "failed", "later", NULL};
 
 static uint64_t key_of(const char *tenant, struct str build_id)
 {
     return hash_mix(hash64_str(str_from(tenant)), ~hash64_str(build_id));
 }
 
-static struct name_entry *find_entry(struct name_source *s, uint64_t key)
+static struct name_entry *find_entry(struct name_source *s, uint64_t key) _locked_(s->lock)
 {
-    for (size_t i = 0; i < s->n; i++)
-        if (s->entries[i].key == key)
-            return &s->entries[i];
+    for (struct map_pos p = map_find(&s->by_key, key); p.index != MAP_NONE; p = map_next(&s->by_key, p))
+        if (s->entries[p.index].key == key)
+            return &s->entries[p.index];
     return NULL;
 }
 
-static struct name_entry *get_entry(struct name_source *s, const char *tenant, struct str build_id)
+static struct name_entry *get_entry(struct name_source *s, const char *tenant, struct str build_id) _locked_(s->lock)
 {
     uint64_t key = key_of(tenant, build_id);
     struct name_entry *e = find_entry(s, key);
 
     if (e)
         return e;
-    if (array_reserve(s->entries, s->cap, s->n + 1, ENTRIES_MAX) == 0)
-        e = &s->entries[s->n++];
-    else if (s->n)
-        e = &s->entries[s->victim++ % s->n];
-    else
+    if (s->n == ENTRIES_MAX) { /* looking at all of them again is only slower */
+        s->n = 0;
+        map_reset(&s->by_key);
+    }
+    if (array_reserve(s->entries, s->cap, s->n + 1, ENTRIES_MAX) < 0 ||
+        map_insert(&s->by_key, key, (uint32_t) s->n) < 0)
         return NULL;
+    e = &s->entries[s->n++];
     *e = (struct name_entry){.key = key};
     snprintf(e->status.tenant, sizeof e->status.tenant, "%s", tenant);
     snprintf(e->status.build_id, sizeof e->status.build_id, "%.*s", STR_FMT(build_id));
     return e;
 }
 
-static bool may_ask(struct name_source *s, const char *tenant, struct str build_id, bool for_lines)
+static enum names_hope hope_of(const struct name_entry *e, bool lines)
 {
-    const struct name_entry *e;
-    bool may;
+    if (!e)
+        return NAMES_NOW;
+    if (clock_mono() < e->next_try)
+        return e->status.state == NAMES_FETCHING || e->status.state == NAMES_DELAYED ? NAMES_LATER : NAMES_NONE;
+    if (lines && e->next_try && e->status.state == NAMES_FOUND && e->status.quality != SYMBOLS_LINES)
+        return NAMES_NONE;
+    return NAMES_NOW;
+}
+
+static enum names_hope source_hope(struct names *n, const char *tenant, struct str build_id, bool lines)
+{
+    struct name_source *s = to_source(n);
+    enum names_hope h;
 
     if (!binary_id_ok(build_id))
-        return false;
+        return NAMES_NONE;
     pthread_mutex_lock(&s->lock);
-    e = find_entry(s, key_of(tenant, build_id));
-    may = !e || clock_mono() >= e->next_try;
-    if (may && for_lines && e && e->next_try && e->status.state == NAMES_FOUND)
-        may = e->status.quality == SYMBOLS_LINES;
+    h = hope_of(find_entry(s, key_of(tenant, build_id)), lines);
     pthread_mutex_unlock(&s->lock);
-    return may;
-}
-
-static bool source_may_name(struct names *n, const char *tenant, struct str build_id)
-{
-    return may_ask(to_source(n), tenant, build_id, false);
-}
-
-static bool source_may_line(struct names *n, const char *tenant, struct str build_id)
-{
-    return may_ask(to_source(n), tenant, build_id, true);
+    return h;
 }
 
 /* --- addresses already looked up --- */
 
-static bool was_tried(const struct name_source *s, uint64_t h)
+static bool was_tried(const struct name_source *s, uint64_t h) _locked_(s->lock)
 {
     for (struct map_pos p = map_find(&s->tried, h); p.index != MAP_NONE; p = map_next(&s->tried, p))
         if (s->tried_keys[p.index] == h)
@@ -125,7 +126,7 @@ static bool was_tried(const struct name_source *s, uint64_t h)
     return false;
 }
 
-static void set_tried(struct name_source *s, uint64_t h)
+static void set_tried(struct name_source *s, uint64_t h) _locked_(s->lock)
 {
     if (s->tried.n >= TRIED_MAX)
         map_reset(&s->tried); /* looking them up again is only slower */
@@ -159,8 +160,8 @@ static void find_file(struct name_source *s, const char *tenant, struct str buil
 }
 
 /* Asks the symbolizer. path: "" for a file of this system, which is found by its build ID. */
-static int ask(struct name_source *s, const char *path, const struct names_request *what, struct symbol_answer **ret,
-               struct err *e)
+static int ask(struct name_source *s, const char *path, const struct names_request *what, int64_t until,
+               struct symbol_answer **ret, struct err *e)
 {
     struct str build_id = what->build_id;
     struct symbol_request q = {.path = str_from(path),
@@ -181,16 +182,19 @@ static int ask(struct name_source *s, const char *path, const struct names_reque
         q.path = str_from(system);
     }
     fd = fd_open_regular(path[0] ? path : system);
+    if (fd == -ENOENT && !path[0])
+        return err_set(e, -ENOENT, "no file has been found");
     if (fd >= 0) /* by descriptor: where there is no Landlock, the symbolizer can open nothing */
         q.fd = &fd;
-    pthread_mutex_lock(&s->asking);
+    if (thread_lock(&s->asking, until) != 0)
+        return err_set(e, -EAGAIN, "the symbolizer is busy with other files");
     r = symbolizer_resolve(s->o.symbolizer, &q, ret, e);
     pthread_mutex_unlock(&s->asking);
     return r;
 }
 
 /* Queues the build id for the background thread. False if that is not possible. */
-static bool want(struct name_source *s, struct str build_id)
+static bool want(struct name_source *s, struct str build_id) _locked_(s->lock)
 {
     if (!s->has_thread || s->n_wanted == WANTED_MAX)
         return false;
@@ -205,6 +209,7 @@ static bool want(struct name_source *s, struct str build_id)
 static void note_failure(struct name_source *s, const char *tenant, struct str build_id, int r, const struct err *e)
 {
     struct name_entry *x;
+    uint64_t held;
 
     pthread_mutex_lock(&s->lock);
     x = get_entry(s, tenant, build_id);
@@ -214,9 +219,15 @@ static void note_failure(struct name_source *s, const char *tenant, struct str b
                  r == -ENOENT ? "no file with this build id was uploaded or is installed" : err_message(e, r));
         if (r == -ENOENT && want(s, build_id))
             x->status.state = NAMES_FETCHING;
-        x->next_try = clock_mono() + s->o.retry_ns;
+        x->pause = symbolizer_may_pass(r) ? MIN(MAX(2 * x->pause, RETRY_SOON), s->o.retry_ns) : s->o.retry_ns;
+        if (x->pause < s->o.retry_ns)
+            x->status.state = NAMES_DELAYED;
+        x->next_try = clock_mono() + x->pause;
     }
     pthread_mutex_unlock(&s->lock);
+    if (symbolizer_may_pass(r) && log_limited(&s->log_failed, 10 * NS_PER_S, &held))
+        log_warn("names of build ID %.*s could not be looked up (%s); another attempt follows (%llu more like this)",
+                 (int) MIN(build_id.n, 64u), build_id.p, err_message(e, r), (unsigned long long) held);
 }
 
 static void note_answer(struct name_source *s, const char *tenant, struct str build_id, const struct symbol_answer *a,
@@ -235,6 +246,7 @@ static void note_answer(struct name_source *s, const char *tenant, struct str bu
         x->next_try = MAX(x->next_try, 1); /* its quality is known until the file changes */
         x->status.asked += a->n_addresses;
         x->status.why[0] = 0;
+        x->pause = 0;
         for (uint32_t i = 0; i < a->n_addresses; i++)
             x->status.named += a->first[i + 1] > a->first[i];
     }
@@ -266,17 +278,17 @@ static int source_look_up(struct names *names, const struct names_request *q, st
         return -ENOENT;
     }
     find_file(s, tenant, build_id, path);
-    r = ask(s, path, &(struct names_request){tenant, build_id, left, n}, ret, &why);
-    if (r < 0) {
+    r = ask(s, path, &(struct names_request){tenant, build_id, left, n}, clock_mono() + TURN_MAX, ret, &why);
+    if (r < 0 && r != -EAGAIN) /* another one's turn says nothing of this binary */
         note_failure(s, tenant, build_id, r, &why);
-        return err_set(e, r, "%s", err_message(&why, r));
-    }
+    if (r < 0)
+        return err_set(e, symbolizer_may_pass(r) ? -EAGAIN : r, "%s", err_message(&why, r));
     note_answer(s, tenant, build_id, *ret, left);
     *ret_addresses = TAKE(left);
     return 0;
 }
 
-static const struct names_ops source_ops = {source_may_name, source_may_line, source_look_up};
+static const struct names_ops source_ops = {source_hope, source_look_up};
 
 struct names *name_source_names(struct name_source *s)
 {
@@ -287,7 +299,7 @@ int name_source_check(struct name_source *s, const char *path, struct str build_
 {
     _cleanup_(symbol_answer_freep) struct symbol_answer *a = NULL;
     struct err why = {0};
-    int r = ask(s, path, &(struct names_request){.tenant = "", .build_id = build_id}, &a, &why);
+    int r = ask(s, path, &(struct names_request){.tenant = "", .build_id = build_id}, INT64_MAX, &a, &why);
 
     if (r < 0)
         return err_set(e, -EINVAL, "the file was rejected: %.400s", err_message(&why, r));
@@ -303,7 +315,7 @@ int name_source_resolve(struct name_source *s, const char *path, const struct na
 
     if (!path[0])
         find_file(s, q->tenant, q->build_id, found);
-    return ask(s, path[0] ? path : found, q, ret, e);
+    return ask(s, path[0] ? path : found, q, clock_mono() + TURN_MAX, ret, e);
 }
 
 void name_source_changed(struct name_source *s, const char *tenant, struct str build_id)
@@ -312,7 +324,7 @@ void name_source_changed(struct name_source *s, const char *tenant, struct str b
     for (size_t i = 0; i < s->n; i++)
         if (str_is(build_id, s->entries[i].status.build_id) &&
             (strcmp(tenant, BINARY_SHARED) == 0 || strcmp(tenant, s->entries[i].status.tenant) == 0))
-            s->entries[i].next_try = 0;
+            s->entries[i].next_try = s->entries[i].pause = s->entries[i].away = 0;
     map_reset(&s->tried);
     pthread_mutex_unlock(&s->lock);
 }
@@ -357,19 +369,39 @@ static bool next_wanted(struct name_source *s, char ret[BINARY_ID_SIZE])
     return some;
 }
 
+/* A server that is away, or has too much to do, has not said that there is no such file. */
+static bool is_away(int r)
+{
+    return r != -ENOENT && r != -EFBIG && r != -EINVAL && r != -EOPNOTSUPP;
+}
+
+static void not_fetched(struct name_source *s, struct name_entry *x, int r, const struct err *e)
+{
+    x->status.state = r == -ENOENT ? NAMES_MISSING : NAMES_FAILED;
+    snprintf(x->status.why, sizeof x->status.why, "%s", err_message(e, r));
+    if (!is_away(r))
+        return;
+    x->away = MIN(MAX(2 * x->away, RETRY_SOON), s->o.retry_ns);
+    x->next_try = clock_mono() + x->away;
+    x->status.state = NAMES_DELAYED;
+}
+
 static void fetched(struct name_source *s, struct str build_id, int r, const struct err *e)
 {
+    uint64_t held;
+
     if (r == 0) {
         name_source_changed(s, BINARY_SHARED, build_id);
         return;
     }
     pthread_mutex_lock(&s->lock);
     for (size_t i = 0; i < s->n; i++)
-        if (str_is(build_id, s->entries[i].status.build_id) && s->entries[i].status.state == NAMES_FETCHING) {
-            s->entries[i].status.state = r == -ENOENT ? NAMES_MISSING : NAMES_FAILED;
-            snprintf(s->entries[i].status.why, sizeof s->entries[i].status.why, "%s", err_message(e, r));
-        }
+        if (str_is(build_id, s->entries[i].status.build_id) && s->entries[i].status.state == NAMES_FETCHING)
+            not_fetched(s, &s->entries[i], r, e);
     pthread_mutex_unlock(&s->lock);
+    if (is_away(r) && r != -ECANCELED && log_limited(&s->log_failed, 10 * NS_PER_S, &held))
+        log_warn("debug files could not be fetched (%s); another attempt follows (%llu more like this)",
+                 err_message(e, r), (unsigned long long) held);
 }
 
 static void *fetch_wanted(void *arg)
@@ -424,7 +456,7 @@ int name_source_new(const struct name_source_options *o, struct name_source **re
     return 0;
 }
 
-void name_source_free(struct name_source *s)
+_unshared_ void name_source_free(struct name_source *s)
 {
     if (!s)
         return;
@@ -440,6 +472,7 @@ void name_source_free(struct name_source *s)
     pthread_mutex_destroy(&s->lock);
     pthread_mutex_destroy(&s->asking);
     map_done(&s->tried);
+    map_done(&s->by_key);
     mem_free(s->tried_keys);
     mem_free(s->entries);
     mem_free(s->wanted);

@@ -16,8 +16,9 @@
 #include "server/binary_store.h"
 #include "server/debuginfod.h"
 
-enum name_state { NAMES_FOUND, NAMES_MISSING, NAMES_FETCHING, NAMES_FAILED };
-const char *name_state_word(enum name_state s);
+/* NAMES_DELAYED: reading the file failed for a reason that may pass; it is tried again soon. */
+enum name_state { NAMES_FOUND, NAMES_MISSING, NAMES_FETCHING, NAMES_FAILED, NAMES_DELAYED };
+extern const char *const name_state_words[]; /* by enum name_state, NULL-terminated */
 
 struct name_status {
     char tenant[AUTH_TENANT_SIZE];

@@ -280,11 +280,10 @@ static struct str query_text(struct arena *a, struct str type_id, struct str sel
     return text ? str_from(text) : (struct str){0};
 }
 
-static struct str time_text(struct arena *a, int64_t ms, int64_t fallback)
+/* A time in ms. */
+static struct query_time time_of(int64_t ms, int64_t fallback)
 {
-    char *text = arena_printf(a, "%lld", (long long) (ms ? py_time(ms) : fallback));
-
-    return text ? str_from(text) : (struct str){0};
+    return query_at(ms ? py_time(ms) : fallback);
 }
 
 /* Replaces Pyroscope's own labels in the selector: __profile_type__ names the type, __service_name__ is service.name. */
@@ -324,21 +323,23 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
     int64_t now = clock_wall();
     const struct py_select *main = diff ? &r->right : &r->left;
     struct query_params p = extra ? *extra : (struct query_params){0};
-    char *nodes = arena_printf(a, "%lld", (long long) MAX(main->max_nodes, r->left.max_nodes));
+    int64_t nodes = MAX(main->max_nodes, r->left.max_nodes);
     int result;
 
     p.tenant = c->who.tenant;
     p.query = query_text(a, main->type_id.n ? main->type_id : STR("*"), main->selector);
-    p.from = time_text(a, main->start, now - 3600 * NS_PER_S);
-    p.to = time_text(a, main->end, now);
+    p.from = time_of(main->start, now - 3600 * NS_PER_S);
+    p.to = time_of(main->end, now);
     if (diff) {
         p.base_query = query_text(a, r->left.type_id, r->left.selector);
-        p.base_from = time_text(a, r->left.start, now - 3600 * NS_PER_S);
-        p.base_to = time_text(a, r->left.end, now);
+        p.base_from = time_of(r->left.start, now - 3600 * NS_PER_S);
+        p.base_to = time_of(r->left.end, now);
     }
-    if (!nodes || !p.query.p || !p.from.p || !p.to.p)
+    if (!p.query.p)
         return -ENOMEM;
-    p.max_nodes = str_from(nodes);
+    if (nodes < 0 || nodes > UINT32_MAX)
+        return err_set(e, -EINVAL, "max_nodes: '%lld' is not a number", (long long) nodes);
+    p.max_nodes = (uint32_t) nodes;
     p.names = name_source_names(front_options(c->front)->names);
     p.now = now;
     p.memory_limit = front_options(c->front)->memory_limit;
@@ -398,6 +399,7 @@ static const struct code {
     const char *name;
 } codes[] = {
     {EINVAL, 400, GRPC_INVALID_ARGUMENT, "invalid_argument"},
+    {ERANGE, 400, GRPC_INVALID_ARGUMENT, "invalid_argument"}, /* a number */
     {ENOENT, 404, GRPC_NOT_FOUND, "not_found"},
     {EEXIST, 409, GRPC_ALREADY_EXISTS, "already_exists"},
     {EDQUOT, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
@@ -406,6 +408,13 @@ static const struct code {
     {EFBIG, 413, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
     {ECANCELED, 499, GRPC_CANCELLED, "canceled"},
     {ENOMEM, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {ENOSPC, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {EROFS, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {ECONNREFUSED, 503, GRPC_UNAVAILABLE, "unavailable"}, /* the store's database */
+    {ECONNRESET, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {EHOSTUNREACH, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {ENETUNREACH, 503, GRPC_UNAVAILABLE, "unavailable"},
+    {EAGAIN, 429, GRPC_RESOURCE_EXHAUSTED, "resource_exhausted"},
     {ENOSYS, 501, GRPC_UNIMPLEMENTED, "unimplemented"},
     {EOPNOTSUPP, 415, GRPC_UNKNOWN, "unknown"},
 };

@@ -23,17 +23,21 @@ static const char crockford[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 /* --- IDs --- */
 
-/* 48 bits of milliseconds and 80 random ones, five bits per character. */
-static int make_ulid(int64_t ms, char ret[ULID_SIZE])
+/* 48 bits of milliseconds, then, so that uploads within a millisecond sort by their time, 20 bits of nanoseconds within it, and 60
+   random ones; five bits per character. */
+static int make_ulid(int64_t ns, char ret[ULID_SIZE])
 {
-    uint8_t noise[16];
+    uint64_t ms = (uint64_t) (ns / NS_PER_MS), rest = (uint64_t) (ns % NS_PER_MS);
+    uint8_t noise[12];
 
     if (getrandom(noise, sizeof noise, 0) != (ssize_t) sizeof noise)
         return -errno;
     for (int i = 0; i < 10; i++)
-        ret[i] = crockford[(uint64_t) ms >> (45 - 5 * i) & 31];
-    for (int i = 10; i < ULID_SIZE; i++)
-        ret[i] = crockford[noise[i - 10] & 31];
+        ret[i] = crockford[ms >> (45 - 5 * i) & 31];
+    for (int i = 0; i < 4; i++)
+        ret[10 + i] = crockford[rest >> (15 - 5 * i) & 31];
+    for (int i = 14; i < ULID_SIZE; i++)
+        ret[i] = crockford[noise[i - 14] & 31];
     return 0;
 }
 
@@ -69,7 +73,7 @@ static int make_id(struct call *c, struct str name, struct str *ret, struct err 
 
     if (!text)
         return -ENOMEM;
-    r = make_ulid(clock_wall() / NS_PER_MS, text);
+    r = make_ulid(clock_wall(), text);
     if (r < 0)
         return err_set(e, r, "cannot make an ID: %m");
     text[ULID_SIZE] = '-';

@@ -28,8 +28,8 @@ static void put_rule(struct pbjson *w, struct arena *a, const struct recording_r
     pbjson_str(w, 2, "metricName", r->metric);
     pbjson_str(w, 3, "profileType", py_type_id(a, &t));
     pbjson_list(w, "matchers");
-    for (uint32_t i = 0; i < r->n_matchers; i++)
-        pbjson_str(w, 4, NULL, r->matchers[i]);
+    for (uint32_t i = 0; i < r->matchers.n; i++)
+        pbjson_str(w, 4, NULL, ((const struct str *) r->matchers.v)[i]);
     pbjson_list_end(w);
     pbjson_list(w, "groupBy");
     if (r->by_service)
@@ -76,13 +76,16 @@ static int put_provisioned(void *ctx, const struct alert_recording *x, const str
     struct recording_rule r = {.metric = str_from(x->name), .selector = str_from(s->selector), .by_service = s->each};
     const char *key = arena_printf(a, "%s\n%s\n%s", x->name, s->selector, x->function ? x->function : "");
     ptrdiff_t brace = str_find_char(r.selector, '{');
+    struct str matcher;
 
     if (!key)
         return -ENOMEM;
     r.id = make_id(a, hash128(key, strlen(key)));
     r.function = str_from(x->function ? x->function : "");
-    if (brace >= 0)
-        r.matchers[r.n_matchers++] = str_slice(r.selector, (size_t) brace, r.selector.n);
+    if (brace >= 0) {
+        matcher = str_slice(r.selector, (size_t) brace, r.selector.n);
+        r.matchers = (struct record_list){&matcher, 1};
+    }
     if (p->id.n && !str_eq(p->id, r.id))
         return 0;
     p->n++;
@@ -250,8 +253,7 @@ int py_rules_upsert(struct call *c, struct py_request *r, struct pbjson *w, stru
         result = make_selector(a, &r->matchers, &rule.selector, e);
     if (result < 0)
         return result;
-    for (; rule.n_matchers < r->matchers.n; rule.n_matchers++)
-        rule.matchers[rule.n_matchers] = r->matchers.v[rule.n_matchers];
+    rule.matchers = (struct record_list){r->matchers.v, r->matchers.n};
     if (!rule.id.n) {
         int64_t now[2] = {clock_wall(), clock_mono()};
 

@@ -138,12 +138,14 @@ int py_each_part(struct call *c, struct py_request *r, bool diff, int (*fn)(void
         _cleanup_(query_freep) struct query *q = NULL;
 
         if (s->profile_ids.n)
-            p.profile = without_dashes(&c->q->arena, s->profile_ids.v[i % s->profile_ids.n]);
-        if (s->trace_ids.n)
-            p.trace_id = s->trace_ids.v[rest % s->trace_ids.n];
-        if (s->spans.n)
-            p.span_id = s->spans.v[rest / MAX(s->trace_ids.n, 1u)];
-        result = py_compile(c, r, diff, &p, &q, e);
+            result = query_params_set(
+                &p, "profile", without_dashes(&c->q->arena, s->profile_ids.v[i % s->profile_ids.n]), e);
+        if (result == 0 && s->trace_ids.n)
+            result = query_params_set(&p, "trace_id", s->trace_ids.v[rest % s->trace_ids.n], e);
+        if (result == 0 && s->spans.n)
+            result = query_params_set(&p, "span_id", s->spans.v[rest / MAX(s->trace_ids.n, 1u)], e);
+        if (result == 0)
+            result = py_compile(c, r, diff, &p, &q, e);
         if (result == 0)
             result = fn(ctx, q, e);
     }

@@ -5,17 +5,18 @@
  *
  *     {"settings":[{"name":"pluginSettings","value":"{}","modifiedAt":"1763269200000"}]}
  *
- * Get answers with the file's content, read anew each time; Set and Delete write it as a whole, one at a time.
+ * Get answers with the file's content, read anew each time; Set and Delete write it as a whole. One request at a time.
  */
 #include <errno.h>
 #include <pthread.h>
 
 #include "base/clock.h"
-#include "base/json.h"
+#include "base/record.h"
 #include "server/pyroscope.h"
 #include "server/tenant_files.h"
 
-enum { SETTINGS_MAX = 200, SETTING_SIZE = 64 << 10 };
+/* All settings, as written: they must fit into a request's arena when they are read. */
+enum { SETTINGS_MAX = 200, SETTING_SIZE = 64 << 10, SETTINGS_SIZE = 16 << 20 };
 
 #define SETTINGS_FILE STR("settings.json")
 
@@ -25,65 +26,52 @@ struct py_setting {
 };
 
 struct py_settings {
-    struct py_setting v[SETTINGS_MAX];
+    struct py_setting *v; /* with room for one more */
     uint32_t n;
 };
 
-static pthread_mutex_t writers = PTHREAD_MUTEX_INITIALIZER;
+static const struct record_field setting_fields[] = {
+    {"name", RECORD_STR, offsetof(struct py_setting, name)},
+    {"value", RECORD_STR, offsetof(struct py_setting, value)},
+    {"modifiedAt", RECORD_NS, offsetof(struct py_setting, modified_ms)},
+    {0},
+};
+
+static const struct record_field file_fields[] = {
+    {"settings", RECORD_LIST, 0, SETTINGS_MAX, .fields = setting_fields, .size = sizeof(struct py_setting)}, {0}};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct tenant_files *files_of(struct call *c)
 {
     return front_options(c->front)->files;
 }
 
-static void read_setting(struct json *j, struct py_setting *ret)
-{
-    struct str key;
-
-    *ret = (struct py_setting){0};
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "name"))
-            ret->name = json_str(j);
-        else if (str_is(key, "value"))
-            ret->value = json_str(j);
-        else if (str_is(key, "modifiedAt"))
-            str_to_i64(json_str(j), 10, &ret->modified_ms);
-        else
-            json_skip(j);
-    }
-}
-
-/* The settings of the tenant, in the request's arena. */
-static int load(struct call *c, struct py_settings **ret, struct err *e)
+/* The settings of the tenant, in the request's arena. With the lock held. */
+static int load(struct call *c, struct py_settings *ret, struct err *e)
 {
     struct arena *a = &c->q->arena;
-    struct py_settings *s = arena_zalloc(a, sizeof *s);
-    struct buf text = BUF_INIT;
-    struct json j;
-    struct str key, kept;
-    int r;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct record_list list = {0};
+    struct str kept;
+    int r = tenant_files_get(files_of(c), c->who.tenant, SETTINGS_FILE, &text, e);
 
-    if (!s)
-        return -ENOMEM;
-    *ret = s;
-    r = tenant_files_get(files_of(c), c->who.tenant, SETTINGS_FILE, &text, e);
-    kept = r == 0 ? arena_str(a, buf_str(&text)) : (struct str){0};
-    buf_done(&text);
-    if (r < 0)
-        return r == -ENOENT ? 0 : r;
-    json_init(&j, kept, a);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        if (!str_is(key, "settings")) {
-            json_skip(&j);
-            continue;
-        }
-        json_begin_array(&j);
-        while (s->n < SETTINGS_MAX && json_next_item(&j))
-            read_setting(&j, &s->v[s->n++]);
+    if (r == 0) {
+        kept = arena_str(a, buf_str(&text));
+        r = kept.p ? record_read(kept, file_fields, RECORD_FILE, a, &list, e) : -ENOMEM;
     }
-    return json_end(&j) < 0 ? json_error(&j, e) : 0;
+    if (r < 0 && r != -ENOENT) {
+        list = (struct record_list){0};
+        r = tenant_files_recover(files_of(c), c->who.tenant, SETTINGS_FILE, r, e);
+        if (r < 0)
+            return r;
+    }
+    *ret = (struct py_settings){arena_zalloc_array(a, list.n + 1, sizeof *ret->v), list.n};
+    if (!ret->v)
+        return -ENOMEM;
+    if (list.n)
+        memcpy(ret->v, list.v, list.n * sizeof *ret->v);
+    return 0;
 }
 
 static void put_setting(struct pbjson *w, const struct py_setting *s)
@@ -107,11 +95,10 @@ static void put_settings(struct pbjson *w, const struct py_settings *s)
 static int save(struct call *c, const struct py_settings *s, struct err *e)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    struct pbjson w;
 
-    pbjson_open(&w, &text, true);
-    put_settings(&w, s);
-    pbjson_close(&w);
+    record_put(&text, file_fields, &(struct record_list){s->v, s->n});
+    if (text.n > SETTINGS_SIZE)
+        return err_set(e, -EDQUOT, "the settings of a tenant have at most %d MiB; delete some", SETTINGS_SIZE >> 20);
     return buf_error(&text) ? buf_error(&text)
                             : tenant_files_put(files_of(c), c->who.tenant, SETTINGS_FILE, buf_str(&text), e);
 }
@@ -127,29 +114,32 @@ static uint32_t find(const struct py_settings *s, struct str name)
 
 int py_settings_get(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
-    struct py_settings *s = NULL;
-    int result = load(c, &s, e);
+    struct py_settings s;
+    int result;
 
     (void) r;
+    pthread_mutex_lock(&lock);
+    result = load(c, &s, e);
+    pthread_mutex_unlock(&lock);
     if (result == 0)
-        put_settings(w, s);
+        put_settings(w, &s);
     return result;
 }
 
-/* With the lock of the writers held. */
+/* With the lock held. */
 static int set_locked(struct call *c, const struct py_setting *one, struct err *e)
 {
-    struct py_settings *s = NULL;
+    struct py_settings s;
     int r = load(c, &s, e);
-    uint32_t i = r == 0 ? find(s, one->name) : 0;
+    uint32_t i = r == 0 ? find(&s, one->name) : 0;
 
     if (r < 0)
         return r;
     if (i == SETTINGS_MAX)
         return err_set(e, -E2BIG, "there are %d settings already", SETTINGS_MAX);
-    s->n = MAX(s->n, i + 1);
-    s->v[i] = *one;
-    return save(c, s, e);
+    s.n = MAX(s.n, i + 1);
+    s.v[i] = *one;
+    return save(c, &s, e);
 }
 
 int py_settings_set(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
@@ -159,9 +149,9 @@ int py_settings_set(struct call *c, struct py_request *r, struct pbjson *w, stru
 
     if (!r->name.n || r->name.n > SETTING_SIZE || r->value.n > SETTING_SIZE)
         return err_set(e, -EINVAL, "a setting needs a name, and name and value have at most %d bytes", SETTING_SIZE);
-    pthread_mutex_lock(&writers);
+    pthread_mutex_lock(&lock);
     result = set_locked(c, &one, e);
-    pthread_mutex_unlock(&writers);
+    pthread_mutex_unlock(&lock);
     if (result < 0)
         return result;
     pbjson_begin(w, 1, "setting");
@@ -172,16 +162,16 @@ int py_settings_set(struct call *c, struct py_request *r, struct pbjson *w, stru
 
 static int delete_locked(struct call *c, struct str name, struct err *e)
 {
-    struct py_settings *s = NULL;
+    struct py_settings s;
     int r = load(c, &s, e);
-    uint32_t i = r == 0 ? find(s, name) : 0;
+    uint32_t i = r == 0 ? find(&s, name) : 0;
 
     if (r < 0)
         return r;
-    if (i == s->n)
+    if (i == s.n)
         return err_set(e, -ENOENT, "there is no setting '%.*s'", STR_FMT(name));
-    s->v[i] = s->v[--s->n];
-    return save(c, s, e);
+    s.v[i] = s.v[--s.n];
+    return save(c, &s, e);
 }
 
 int py_settings_delete(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
@@ -189,8 +179,8 @@ int py_settings_delete(struct call *c, struct py_request *r, struct pbjson *w, s
     int result;
 
     (void) w;
-    pthread_mutex_lock(&writers);
+    pthread_mutex_lock(&lock);
     result = delete_locked(c, r->name, e);
-    pthread_mutex_unlock(&writers);
+    pthread_mutex_unlock(&lock);
     return result;
 }

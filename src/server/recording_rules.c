@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keeps recording rules, see recording_rules.h. The file:
+/* Keeps recording rules, see recording_rules.h. A tenant's file:
  *
- *     {"rules":[{"tenant":"","id":"abc","metric":"m","function":"main","matchers":["{…}"],"selector":"cpu{…}","generation":"1"}]}
+ *     {"tenant":"one","rules":[{"id":"abc","metric":"m","function":"main","matchers":["{…}"],"selector":"cpu{…}","generation":"1"}]}
  */
 #include "server/recording_rules.h"
 
@@ -12,21 +12,20 @@
 #include "alert/alert_config.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "server/tenant_files.h"
 
-#define RULES_TENANT "\n" /* no tenant has this name */
 #define RULES_FILE STR("recording-rules.json")
 #define RULES_WINDOW (60 * NS_PER_S)
+enum { LIST_BYTES = 64 << 20, FILE_BYTES = 8 << 20 }; /* a file has all texts of a rule twice, and escaped */
 
 struct recording_rules {
     pthread_mutex_t lock;
     struct tenant_files *files;
     recording_apply_fn apply;
     void *ctx;
-    const void *base;
-    struct recording_list all;
+    const void *base _guarded_by_(lock);
+    struct recording_list all _guarded_by_(lock);
 };
 
 void recording_list_done(struct recording_list *l)
@@ -43,8 +42,9 @@ static int copy_rule(struct arena *a, const struct recording_rule *from, struct 
     to->metric = arena_str(a, from->metric);
     to->function = arena_str(a, from->function);
     to->selector = arena_str(a, from->selector);
-    for (uint32_t i = 0; i < from->n_matchers; i++)
-        to->matchers[i] = arena_str(a, from->matchers[i]);
+    to->matchers.v = arena_dup(a, from->matchers.v, from->matchers.n * sizeof(struct str));
+    for (uint32_t i = 0; to->matchers.v && i < from->matchers.n; i++)
+        ((struct str *) to->matchers.v)[i] = arena_str(a, ((const struct str *) from->matchers.v)[i]);
     return a->failed ? -ENOMEM : 0;
 }
 
@@ -54,7 +54,7 @@ static int copy_list(const struct recording_list *from, const struct str *tenant
     int r = 0;
 
     *ret = (struct recording_list){0};
-    arena_init(&ret->arena, 64 << 20);
+    arena_init(&ret->arena, LIST_BYTES);
     ret->v = arena_zalloc_array(&ret->arena, from->n + 1, sizeof *ret->v);
     if (!ret->v)
         r = -ENOMEM;
@@ -68,86 +68,94 @@ static int copy_list(const struct recording_list *from, const struct str *tenant
 
 /* --- the file --- */
 
-static void read_rule(struct json *j, struct recording_rule *x)
-{
-    struct str key;
+struct rules_file {
+    struct str tenant;
+    struct record_list rules;
+};
 
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "tenant"))
-            x->tenant = json_str(j);
-        else if (str_is(key, "id"))
-            x->id = json_str(j);
-        else if (str_is(key, "metric"))
-            x->metric = json_str(j);
-        else if (str_is(key, "function"))
-            x->function = json_str(j);
-        else if (str_is(key, "selector"))
-            x->selector = json_str(j);
-        else if (str_is(key, "generation"))
-            str_to_i64(json_str(j), 10, &x->generation);
-        else if (str_is(key, "by_service"))
-            x->by_service = json_bool(j);
-        else if (str_is(key, "matchers")) {
-            json_begin_array(j);
-            while (x->n_matchers < RECORDING_MATCHERS_MAX && json_next_item(j))
-                x->matchers[x->n_matchers++] = json_str(j);
-        } else
-            json_skip(j);
-    }
+static const struct record_field rule_fields[] = {
+    {"id", RECORD_STR, offsetof(struct recording_rule, id)},
+    {"metric", RECORD_STR, offsetof(struct recording_rule, metric)},
+    {"function", RECORD_STR, offsetof(struct recording_rule, function)},
+    {"selector", RECORD_STR, offsetof(struct recording_rule, selector)},
+    {"generation", RECORD_NS, offsetof(struct recording_rule, generation)},
+    {"by_service", RECORD_BOOL, offsetof(struct recording_rule, by_service)},
+    {"matchers", RECORD_STRS, offsetof(struct recording_rule, matchers), RECORDING_MATCHERS_MAX},
+    {0},
+};
+
+static const struct record_field file_fields[] = {
+    {"tenant", RECORD_STR, offsetof(struct rules_file, tenant)},
+    {"rules", RECORD_LIST, offsetof(struct rules_file, rules), RECORDING_RULES_MAX, .fields = rule_fields,
+     .size = sizeof(struct recording_rule)},
+    {0},
+};
+
+/* Reads a tenant's file into an empty list. */
+static int parse_file(struct str text, struct recording_list *l, struct str *ret_tenant, struct err *e)
+{
+    struct rules_file f = {0};
+    int r = record_read(text, file_fields, RECORD_FILE, &l->arena, &f, e);
+
+    if (r < 0)
+        return r;
+    l->v = f.rules.v;
+    l->n = f.rules.n;
+    *ret_tenant = f.tenant;
+    return f.tenant.p ? 0 : err_set(e, -EINVAL, "it names no tenant");
 }
 
-static int read_file(struct recording_rules *r, struct err *e)
+/* Adds a tenant's file to the list of all. */
+static const char *add_file(void *arg, int read, struct str text, struct err *e)
+{
+    struct recording_list *all = arg, own = {0};
+    struct str tenant = {0};
+    const char *name = NULL;
+    int r = read;
+
+    arena_init(&own.arena, 4 * FILE_BYTES);
+    if (r == 0)
+        r = text.n > FILE_BYTES ? err_set(e, -EFBIG, "it has more than %d MiB", FILE_BYTES >> 20)
+                                : parse_file(text, &own, &tenant, e);
+    if (r == 0 && all->n + own.n > RECORDING_RULES_ALL)
+        r = err_set(e, -E2BIG, "there are more than %d rules of all tenants", RECORDING_RULES_ALL);
+    if (r == 0)
+        name = arena_cstr(&all->arena, tenant);
+    for (uint32_t i = 0; name && i < own.n; i++) {
+        own.v[i].tenant = str_from(name);
+        if (copy_rule(&all->arena, &own.v[i], &all->v[all->n++]) < 0)
+            r = -ENOMEM;
+    }
+    recording_list_done(&own);
+    return r == 0 ? name : NULL;
+}
+
+/* A file that cannot be read is set aside, and its tenant has no rules. */
+static int read_files(struct recording_rules *r, struct err *e)
 {
     struct recording_list *l = &r->all;
-    struct buf text = BUF_INIT;
-    struct str key, kept;
-    struct json j;
-    int rc = tenant_files_get(r->files, RULES_TENANT, RULES_FILE, &text, e);
 
-    arena_init(&l->arena, 64 << 20);
-    kept = rc == 0 ? arena_str(&l->arena, buf_str(&text)) : (struct str){0};
-    buf_done(&text);
+    arena_init(&l->arena, LIST_BYTES);
     l->v = arena_zalloc_array(&l->arena, RECORDING_RULES_ALL, sizeof *l->v);
-    if (!l->v)
-        return -ENOMEM;
-    if (rc < 0)
-        return rc == -ENOENT ? 0 : rc;
-    json_init(&j, kept, &l->arena);
-    json_begin_object(&j);
-    while (json_next_key(&j, &key)) {
-        json_begin_array(&j);
-        while (l->n < RECORDING_RULES_ALL && json_next_item(&j))
-            read_rule(&j, &l->v[l->n++]);
-    }
-    return json_end(&j) < 0 ? json_error(&j, e) : 0;
+    return l->v ? tenant_files_load(r->files, RULES_FILE, add_file, l, e) : -ENOMEM;
 }
 
-static int write_file(struct recording_rules *r, const struct recording_list *l, struct err *e)
+/* Writes the rules of one tenant. */
+static int write_file(struct recording_rules *r, const struct recording_list *l, struct str tenant, struct err *e)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
+    _cleanup_(mem_freep) char *name = mem_dup(tenant.p ? tenant.p : "", (size_t) tenant.n + 1);
+    _cleanup_(mem_freep) struct recording_rule *own = mem_zalloc_array((size_t) l->n + 1, sizeof *own);
+    struct rules_file f = {tenant, {own, 0}};
 
-    buf_puts(&out, "{\"rules\":[");
-    for (uint32_t i = 0; i < l->n; i++) {
-        const struct recording_rule *x = &l->v[i];
-        bool first = true;
-
-        buf_puts(&out, i ? ",{" : "{");
-        json_put_key_str(&out, &first, "tenant", x->tenant);
-        json_put_key_str(&out, &first, "id", x->id);
-        json_put_key_str(&out, &first, "metric", x->metric);
-        json_put_key_str(&out, &first, "function", x->function);
-        json_put_key_str(&out, &first, "selector", x->selector);
-        buf_printf(&out, ",\"generation\":\"%lld\",\"by_service\":%s,\"matchers\":[", (long long) x->generation,
-                   x->by_service ? "true" : "false");
-        for (uint32_t k = 0; k < x->n_matchers; k++) {
-            buf_puts(&out, k ? "," : "");
-            json_put_str(&out, x->matchers[k]);
-        }
-        buf_puts(&out, "]}");
-    }
-    buf_puts(&out, "]}");
-    return buf_error(&out) ? buf_error(&out) : tenant_files_put(r->files, RULES_TENANT, RULES_FILE, buf_str(&out), e);
+    if (!name || !own)
+        return -ENOMEM;
+    name[tenant.n] = 0;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (str_eq(l->v[i].tenant, tenant))
+            own[f.rules.n++] = l->v[i];
+    record_put(&out, file_fields, &f);
+    return buf_error(&out) ? buf_error(&out) : tenant_files_put(r->files, name, RULES_FILE, buf_str(&out), e);
 }
 
 /* --- activating --- */
@@ -171,7 +179,7 @@ static int put_in_force(struct recording_rules *r, const void *base, const struc
     struct arena a;
     int rc;
 
-    arena_init(&a, 64 << 20);
+    arena_init(&a, LIST_BYTES);
     v = arena_zalloc_array(&a, l->n + 1, sizeof *v);
     for (uint32_t i = 0; v && i < l->n; i++)
         v[i] = (struct alert_recording_config){.name = arena_cstr(&a, l->v[i].metric),
@@ -199,13 +207,54 @@ int recording_rules_apply(struct recording_rules *r, const void *base, struct er
     return rc;
 }
 
-/* Activates the list, writes it and keeps it; takes ownership of it in any case. */
-static int change(struct recording_rules *r, struct recording_list *l, struct err *e)
+/* Sets the file of a tenant aside: one of its rules cannot be compiled. */
+static void drop_tenant(struct recording_rules *r, struct str tenant, const char *why)
+{
+    struct recording_list *l = &r->all;
+    const char *name = arena_cstr(&l->arena, tenant);
+    uint32_t n = 0;
+
+    if (name)
+        tenant_files_set_aside(r->files, name, RULES_FILE, why);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (!str_eq(l->v[i].tenant, tenant))
+            l->v[n++] = l->v[i];
+    l->n = n;
+}
+
+int recording_rules_start(struct recording_rules *r, const void *base, struct err *e)
+{
+    int rc = recording_rules_apply(r, base, e);
+
+    if (rc == 0)
+        return 0;
+    pthread_mutex_lock(&r->lock);
+    for (uint32_t i = 0; i < r->all.n;) {
+        struct recording_list own;
+        struct str tenant = r->all.v[i].tenant;
+        struct err why = {0};
+
+        rc = copy_list(&r->all, &tenant, &own);
+        if (rc == 0)
+            rc = put_in_force(r, base, &own, &why);
+        recording_list_done(&own);
+        if (rc < 0)
+            drop_tenant(r, tenant, err_message(&why, rc));
+        while (rc == 0 && i < r->all.n && str_eq(r->all.v[i].tenant, tenant))
+            i++;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return recording_rules_apply(r, base, e);
+}
+
+/* Activates the list, in which a tenant's rules have changed, writes these and keeps it; takes ownership of it in any case. */
+static int change(struct recording_rules *r, struct recording_list *l, struct str tenant, struct err *e)
+    _locked_(r->lock)
 {
     int rc = put_in_force(r, r->base, l, e);
 
     if (rc == 0) {
-        rc = write_file(r, l, e);
+        rc = write_file(r, l, tenant, e);
         if (rc < 0)
             put_in_force(r, r->base, &r->all, NULL);
     }
@@ -230,7 +279,7 @@ int recording_rules_new(struct tenant_files *files, recording_apply_fn apply, vo
         return -ENOMEM;
     *r = (struct recording_rules){.files = files, .apply = apply, .ctx = ctx, .base = base};
     pthread_mutex_init(&r->lock, NULL);
-    rc = read_file(r, e);
+    rc = read_files(r, e);
     if (rc < 0)
         recording_rules_free(r);
     else
@@ -275,7 +324,16 @@ static uint32_t find(const struct recording_list *l, struct str tenant, struct s
     return found;
 }
 
-static int put_locked(struct recording_rules *r, struct recording_rule *rule, struct err *e)
+static size_t rule_bytes(const struct recording_rule *x)
+{
+    size_t n = x->function.n;
+
+    for (uint32_t i = 0; i < x->matchers.n; i++)
+        n += ((const struct str *) x->matchers.v)[i].n;
+    return n;
+}
+
+static int put_locked(struct recording_rules *r, struct recording_rule *rule, struct err *e) _locked_(r->lock)
 {
     struct recording_list next;
     uint32_t n, at = find(&r->all, rule->tenant, rule->id, &n);
@@ -283,15 +341,21 @@ static int put_locked(struct recording_rules *r, struct recording_rule *rule, st
 
     if (at != UINT32_MAX && r->all.v[at].generation != rule->generation)
         return err_set(e, -EEXIST, "conflicting update, please try again");
-    if (at == UINT32_MAX && (n >= RECORDING_RULES_MAX || r->all.n >= RECORDING_RULES_ALL))
+    if (at == UINT32_MAX && n >= RECORDING_RULES_MAX)
         return err_set(e, -EDQUOT, "recording rules limit (%d) exceeded for this tenant", RECORDING_RULES_MAX);
+    if (at == UINT32_MAX && r->all.n >= RECORDING_RULES_ALL)
+        return err_set(e, -EDQUOT, "recording rules limit (%d) exceeded for all tenants", RECORDING_RULES_ALL);
+    if (rule_bytes(rule) > RECORDING_RULE_BYTES)
+        return err_set(e, -EINVAL,
+                       "matchers and function name of a recording rule have at most %d bytes, these have %zu",
+                       RECORDING_RULE_BYTES, rule_bytes(rule));
     rule->generation = at == UINT32_MAX ? 1 : rule->generation + 1;
     rc = copy_list(&r->all, NULL, &next);
     if (rc < 0)
         return rc;
     rc = copy_rule(&next.arena, rule, &next.v[at == UINT32_MAX ? next.n++ : at]);
     if (rc == 0)
-        return change(r, &next, e);
+        return change(r, &next, rule->tenant, e);
     recording_list_done(&next);
     return rc;
 }
@@ -308,7 +372,7 @@ int recording_rules_put(struct recording_rules *r, struct recording_rule *rule, 
     return rc;
 }
 
-static int remove_locked(struct recording_rules *r, struct str tenant, struct str id, struct err *e)
+static int remove_locked(struct recording_rules *r, struct str tenant, struct str id, struct err *e) _locked_(r->lock)
 {
     struct recording_list next;
     uint32_t n, at = find(&r->all, tenant, id, &n);
@@ -322,7 +386,7 @@ static int remove_locked(struct recording_rules *r, struct str tenant, struct st
     for (uint32_t i = at; i + 1 < next.n; i++)
         next.v[i] = next.v[i + 1];
     next.n--;
-    return change(r, &next, e);
+    return change(r, &next, tenant, e);
 }
 
 int recording_rules_remove(struct recording_rules *r, struct str tenant, struct str id, struct err *e)

@@ -7,6 +7,7 @@
 #include "base/base64.h"
 #include "net/host_policy.h"
 #include "net/http.h"
+#include "server/people.h"
 
 static bool changes_something(const struct http_request *q)
 {
@@ -58,10 +59,17 @@ int request_gate_check(struct auth *a, const char *const *hosts, const struct ht
         *ret_why = "requests from other origins must not modify data";
         return 403;
     }
-    if (!auth_required(a)) {
-        if (request_gate_peer_is_local(q))
-            ret->scope = q->peer_uid != HTTP_NO_UID && auth_trusts(a, q->peer_uid) ? AUTH_ADMIN : AUTH_SEND;
+    if (auth_people(a) && people_of_proxy(auth_people(a), q, ret) > 0)
         return 0;
+    if (!auth_required(a)) {
+        ret->scope = auth_anonymous(a);
+        if (request_gate_peer_is_local(q))
+            ret->scope |= q->peer_uid != HTTP_NO_UID && auth_trusts(a, q->peer_uid) ? AUTH_ADMIN : AUTH_SEND;
+        return 0;
+    }
+    if (authorization.p && auth_locked(a)) { /* 503: senders try again */
+        *ret_why = "the server cannot read its tokens; see its log";
+        return 503;
     }
     if (authorization.p && check_authorization(a, authorization, ret) < 0) {
         *ret_why = "unknown token";

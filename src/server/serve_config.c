@@ -19,7 +19,7 @@ static const struct option tls_options[] = {
 
 static const struct option listen_options[] = {
     {"http", OPT_STRING, AT(serve_listen, http), "127.0.0.1:4040",
-     "address of the API and the web UI; also unix:/path/to.sock"},
+     "address of the API and the web UI: HOST:PORT, a port of loopback, or unix:/path/to.sock"},
     {"otlp_grpc", OPT_STRING, AT(serve_listen, otlp_grpc), "127.0.0.1:4317", "address for OTLP/gRPC, or off"},
     {"otlp_http", OPT_STRING, AT(serve_listen, otlp_http), "127.0.0.1:4318", "address for OTLP/HTTP, or off"},
     {"hosts", OPT_STRINGS, AT(serve_listen, hosts), NULL, "host names of this server, in addition to localhost"},
@@ -30,27 +30,50 @@ static const struct option listen_options[] = {
     {0},
 };
 
+#define AUTH(f) (AT(serve_config, auth.f) - AT(serve_config, auth))
+static const char *const anonymous_words[] = {"none", "send", "use", NULL};
+
 static const struct option auth_options[] = {
-    {"tokens", OPT_STRING, AT(serve_config, auth.tokens) - AT(serve_config, auth), NULL,
-     "token file (default: tokens next to the store)"},
+    {"tokens", OPT_STRING, AUTH(tokens), NULL,
+     "token file (default: tokens in the user's data directory). The log names it at the start"},
+    {"anonymous", OPT_ENUM, AUTH(anonymous), "none",
+     "what peers on other machines may do while there are no tokens, with listen.insecure: nothing (none), send profiles (send), or "
+     "also query and upload symbols (use)",
+     .words = anonymous_words},
+    {"audit", OPT_STRING, AUTH(audit), NULL,
+     "file that notes who changed what, one JSON object per line (default: audit.jsonl in the store's directory, if it has one), or off"},
+    {"proxy", OPT_TABLE, AUTH(people.proxy), NULL, "a proxy that authenticates people and names them in headers",
+     .table = people_proxy_options, .present = AT(people_proxy, present) + AUTH(people.proxy)},
+    {"oidc", OPT_TABLE, AUTH(people.oidc), NULL, "login with an OpenID provider", .table = people_oidc_options,
+     .present = AT(people_oidc, present) + AUTH(people.oidc)},
+    {"grants", OPT_TABLES, AUTH(people.grants), NULL,
+     "what people may do whom the proxy or the provider names: the first one that fits", .table = people_grant_options,
+     .size = sizeof(struct people_grant)},
     {0},
 };
+
+static const char *const engines[] = {"segment", "memory", NULL};
+static const char *const acks[] = {"quorum", "spool", NULL};
+static const char *const stamps[] = {"ns", "us", "ms", "off", NULL};
 
 #define STORE(f) (AT(serve_config, store.f) - AT(serve_config, store))
 static const struct option store_options[] = {
     {"dir", OPT_STRING, STORE(dir), NULL,
      "directory for profiles (default: in the user's data directory), or clickhouse://USER@HOST:PORT/DATABASE"},
-    {"engine", OPT_STRING, STORE(engine), "segment", "segment (on disk) or memory (lost when the process exits)"},
-    {"ack", OPT_STRING, STORE(ack), "quorum",
+    {"engine", OPT_ENUM, STORE(engine), "segment",
+     "segment (on disk) or memory (lost when the process exits); for ClickHouse set dir", .words = engines},
+    {"ack", OPT_ENUM, STORE(ack), "quorum",
      "with ClickHouse, when profiles are acknowledged: quorum (once ClickHouse has them) or spool (once they are in a log on "
-     "this machine's disk; they are sent later)"},
+     "this machine's disk; they are sent later)",
+     .words = acks},
     {"spool", OPT_STRING, STORE(spool), NULL, "directory of that log (default: spool in the user's data directory)"},
     {"spool_size", OPT_SIZE, STORE(spool_size), "1GiB", "size limit of that log; above it, senders must retry"},
     {"cold", OPT_STRING, STORE(cold), NULL,
      "object store for segments older than a day: s3://BUCKET/PREFIX?endpoint=URL (docs/scale.md)"},
     {"async", OPT_BOOL, STORE(async), "false",
      "acknowledge data before it is synced to disk: faster, but a crash may lose the last second"},
-    {"timestamps", OPT_STRING, STORE(timestamps), "ns", "resolution of sample timestamps: ns, us, ms or off"},
+    {"timestamps", OPT_ENUM, STORE(timestamps), "ns", "resolution of sample timestamps: ns, us, ms or off",
+     .words = stamps},
     {"memory", OPT_SIZE, STORE(memory), "64MiB", "memory for rows that are not yet in a segment"},
     {"cache", OPT_SIZE, STORE(cache), "256MiB", "memory for caches"},
     {"labels", OPT_STRINGS, STORE(labels), NULL,
@@ -74,7 +97,9 @@ static const struct option retention_options[] = {
     {"keep", OPT_DURATION, AT(serve_retention, keep), "30d", "retention time of profiles"},
     {"detail", OPT_DURATION, AT(serve_retention, detail), "7d",
      "retention time of individual samples, attributes and links"},
-    {"size", OPT_SIZE, AT(serve_retention, size), "10GiB", "size limit of the store; the oldest data is deleted first"},
+    {"size", OPT_SIZE, AT(serve_retention, size), "10GiB",
+     "size limit of everything in the store's directory; over it, the tenant that has most loses its oldest profiles. Uploaded files may "
+     "have half of it, spans an eighth, and profiles always have a quarter"},
     {"services", OPT_TABLES, AT(serve_retention, services), NULL, "shorter retention times for some services",
      .table = retention_service_options, .size = sizeof(struct serve_retention_service)},
     {0},
@@ -98,6 +123,7 @@ static const struct option limits_tenant_options[] = {
     {"samples_per_second", OPT_INT, AT(serve_limits_tenant, samples_per_second), "0",
      "limit for this tenant; 0: no limit"},
     {"series", OPT_INT, AT(serve_limits_tenant, series), "100000", "limit for this tenant; 0: no limit"},
+    {"size", OPT_SIZE, AT(serve_limits_tenant, size), "0", "limit for this tenant; 0: retention.size alone"},
     {0},
 };
 
@@ -114,8 +140,12 @@ static const struct option limits_options[] = {
      "samples per second that a tenant may send, with a burst of 10 s; more is refused with 429 and a delay; 0: no limit"},
     {"series", OPT_INT, AT(serve_limits, series), "100000",
      "series per tenant (distinct labels and types in about a day); requests with more new ones are refused with 429; 0: no limit"},
-    {"tenant_queries", OPT_INT, AT(serve_limits, tenant_queries), "0",
-     "concurrent queries per tenant; more are refused with 429; 0: no limit"},
+    {"tenant_queries", OPT_INT, AT(serve_limits, tenant_queries), "256",
+     "queries of a tenant that wait or run at the same time; more are refused with 429, for this tenant only; 0: no limit. "
+     "Tenants take turns, and no tenant runs more than limits.query_workers at a time"},
+    {"tenant_size", OPT_SIZE, AT(serve_limits, tenant_size), "0",
+     "what a tenant may have on the disk: profiles with their symbols, spans, uploaded files and settings; over it, the tenant's own "
+     "oldest profiles are deleted. Uploaded files may have half of it, spans an eighth. 0: retention.size alone"},
     {"tenants", OPT_TABLES, AT(serve_limits, tenants), NULL, "different limits for some tenants",
      .table = limits_tenant_options, .size = sizeof(struct serve_limits_tenant)},
     {0},
@@ -155,7 +185,7 @@ static const struct option agent_options[] = {
     {"budget", OPT_DOUBLE, AT(serve_agent, budget), "1",
      "CPU limit in percent of the machine, including BPF; 0: no limit"},
     {"memory", OPT_SIZE, AT(serve_agent, memory), "64MiB", "memory limit, including kernel maps"},
-    {"both", OPT_BOOL, AT(serve_agent, both), "false", "also sample processes that send their own CPU profiles"},
+    {"both", OPT_BOOL, AT(serve_agent, both), "false", "do not mark CPU time that a process sends itself, too"},
     {"off_cpu", OPT_BOOL, AT(serve_agent, off_cpu), "false", "also record where threads wait (off-CPU)"},
     {"lines", OPT_BOOL, AT(serve_agent, lines), "true",
      "add lines and inlined functions where debug information exists"},
@@ -233,10 +263,23 @@ const struct option serve_options[] = {
     {0},
 };
 
+struct serve_limits_tenant serve_limits_of(const struct serve_limits *l, const char *tenant)
+{
+    const struct serve_limits_tenant *t = l->tenants.v;
+
+    for (uint32_t i = 0; i < l->tenants.n; i++)
+        if (strcmp(t[i].tenant, tenant) == 0)
+            return t[i];
+    return (struct serve_limits_tenant){tenant, l->samples_per_second, l->series, l->tenant_size};
+}
+
 int serve_config_read(struct conf *c, struct serve_config *ret, struct err *e)
 {
+    int r;
+
     *ret = (struct serve_config){0};
-    return option_parse(c, serve_options, c->root, ret, e);
+    r = option_parse(c, serve_options, c->root, ret, e);
+    return r < 0 ? r : people_check(&ret->auth.people, conf_get(c->root, "auth"), e);
 }
 
 void serve_config_reference(struct buf *out)

@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "conf/option.h"
+#include "server/people.h"
 
 struct serve_tls {
     bool present;
@@ -45,13 +46,16 @@ struct serve_limits {
     int64_t samples_per_second;   /* per tenant, 0 = no limit */
     int64_t series;               /* per tenant, 0 = no limit */
     int64_t tenant_queries;       /* per tenant at a time, 0 = no limit */
+    int64_t tenant_size;          /* bytes on the disk per tenant, 0 = only retention.size */
     struct option_tables tenants; /* of struct serve_limits_tenant */
 };
 
 struct serve_limits_tenant {
     const char *tenant;
-    int64_t samples_per_second, series;
+    int64_t samples_per_second, series, size;
 };
+/* Those that apply to a tenant. */
+struct serve_limits_tenant serve_limits_of(const struct serve_limits *l, const char *tenant);
 
 struct serve_symbols {
     const char *dir;
@@ -81,7 +85,12 @@ struct serve_traces_config {
     const char *link; /* template of a URL that shows a trace */
 };
 
+enum serve_engine { SERVE_ENGINE_SEGMENT, SERVE_ENGINE_MEMORY };
+enum serve_ack { SERVE_ACK_QUORUM, SERVE_ACK_SPOOL };
 enum serve_role { ROLE_ALL, ROLE_INGEST, ROLE_QUERY };
+
+/* What a peer on another machine may do while there are no tokens; in the order of the words of the option. */
+enum serve_anonymous { ANONYMOUS_NONE, ANONYMOUS_SEND, ANONYMOUS_USE };
 
 struct serve_config {
     const char *user; /* NULL: wick, if that user exists */
@@ -89,16 +98,21 @@ struct serve_config {
     struct serve_listen listen;
     struct {
         const char *tokens; /* file */
+        int anonymous;      /* enum serve_anonymous */
+        const char *audit;  /* file, or "off" */
+        struct people_config people;
     } auth;
     struct {
         const char *dir;
-        const char *engine;
-        const char *place; /* not an option: the location, with an engine that is not in a directory */
-        const char *ack, *spool;
+        int engine; /* enum serve_engine */
+        /* not options: the location, with an engine that is not in a directory, and that engine */
+        const char *place, *engine_of_place;
+        int ack; /* enum serve_ack */
+        const char *spool;
         int64_t spool_size;
-        const char *cold;  /* location of an object store, or NULL */
+        const char *cold; /* location of an object store, or NULL */
         bool async;
-        const char *timestamps;
+        int timestamps; /* enum store_timestamps */
         int64_t memory, cache;
         struct option_strings
             labels; /* resource attributes, in addition to labels_default_allow; none or "auto": chosen */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/aside.h"
 #include "base/bytes.h"
 #include "base/fd.h"
 #include "base/mem.h"
@@ -29,7 +30,8 @@ struct tenant_files {
     pthread_mutex_t lock;
     int dir; /* -1: in memory */
     uint64_t quota;
-    struct kept_file *kept;
+    struct quota share;
+    struct kept_file *kept _guarded_by_(lock);
 };
 
 bool tenant_file_name_ok(struct str name)
@@ -76,7 +78,12 @@ int tenant_files_open(const char *dir, uint64_t quota, struct tenant_files **ret
     return 0;
 }
 
-void tenant_files_free(struct tenant_files *f)
+void tenant_files_share(struct tenant_files *f, const struct quota *share)
+{
+    f->share = *share;
+}
+
+_unshared_ void tenant_files_free(struct tenant_files *f)
 {
     if (!f)
         return;
@@ -124,7 +131,7 @@ static int keep(struct tenant_files *f, const char *folder, struct str name, str
 }
 
 static int each_kept(const struct tenant_files *f, const char *folder,
-                     int (*fn)(void *arg, struct str name, uint64_t bytes), void *arg)
+                     int (*fn)(void *arg, struct str name, uint64_t bytes), void *arg) _locked_(f->lock)
 {
     int r = 0;
 
@@ -188,7 +195,7 @@ static int write_to_disk(const struct tenant_files *f, const char *folder, const
 /* --- both --- */
 
 static int each(const struct tenant_files *f, const char *folder, int (*fn)(void *arg, struct str name, uint64_t bytes),
-                void *arg)
+                void *arg) _locked_(f->lock)
 {
     return f->dir < 0 ? each_kept(f, folder, fn, arg) : each_on_disk(f, folder, fn, arg);
 }
@@ -202,14 +209,15 @@ static int add_up(void *arg, struct str name, uint64_t bytes)
 {
     struct file_sum *s = arg;
 
-    if (!str_eq(name, s->except)) {
+    if (!str_eq(name, s->except) && str_find(name, STR(ASIDE_MARK)) < 0) {
         s->bytes += bytes;
         s->n++;
     }
     return 0;
 }
 
-static int put_locked(struct tenant_files *f, const char *folder, struct str name, struct str content, struct err *e)
+static int put_locked(struct tenant_files *f, const char *folder, uint64_t quota, struct str name, struct str content,
+                      struct err *e) _locked_(f->lock)
 {
     struct file_sum sum = {.except = name};
     char text[TENANT_FILE_NAME_MAX + 1];
@@ -217,15 +225,29 @@ static int put_locked(struct tenant_files *f, const char *folder, struct str nam
 
     if (r < 0)
         return r;
-    if (sum.n >= TENANT_FILES_MAX || content.n > FILE_MAX || sum.bytes + content.n > f->quota)
+    if (sum.n >= TENANT_FILES_MAX || content.n > FILE_MAX || sum.bytes + content.n > quota)
         return err_set(e, -EDQUOT, "the limit of %d files and %llu MiB per tenant is reached", TENANT_FILES_MAX,
-                       (unsigned long long) (f->quota >> 20));
+                       (unsigned long long) (quota >> 20));
     snprintf(text, sizeof text, "%.*s", STR_FMT(name));
     return f->dir < 0 ? keep(f, folder, name, content) : write_to_disk(f, folder, text, content, e);
 }
 
+uint64_t tenant_files_bytes(struct tenant_files *f, const char *tenant)
+{
+    struct file_sum sum = {0};
+    char folder[FOLDER_SIZE];
+
+    folder_of(tenant, folder);
+    pthread_mutex_lock(&f->lock);
+    if (f->dir >= 0)
+        each_on_disk(f, folder, add_up, &sum);
+    pthread_mutex_unlock(&f->lock);
+    return sum.bytes;
+}
+
 int tenant_files_put(struct tenant_files *f, const char *tenant, struct str name, struct str content, struct err *e)
 {
+    uint64_t quota = quota_of(&f->share, tenant, f->quota);
     char folder[FOLDER_SIZE];
     int r;
 
@@ -233,7 +255,7 @@ int tenant_files_put(struct tenant_files *f, const char *tenant, struct str name
         return err_set(e, -EINVAL, "'%.*s' is not a valid file name", (int) MIN(name.n, 80u), name.p);
     folder_of(tenant, folder);
     pthread_mutex_lock(&f->lock);
-    r = put_locked(f, folder, name, content, e);
+    r = put_locked(f, folder, quota, name, content, e);
     pthread_mutex_unlock(&f->lock);
     if (r < 0 && e && !e->message[0])
         err_set(e, r, "cannot write '%.*s': %m", STR_FMT(name));
@@ -286,4 +308,89 @@ int tenant_files_each(struct tenant_files *f, const char *tenant, int (*fn)(void
     r = each(f, folder, pass_name, &w);
     pthread_mutex_unlock(&f->lock);
     return r < 0 ? err_set(e, r, "cannot list files: %m") : 0;
+}
+
+/* --- files that cannot be read --- */
+
+int tenant_files_set_aside(struct tenant_files *f, const char *tenant, struct str name, const char *why)
+{
+    char folder[FOLDER_SIZE], text[TENANT_FILE_NAME_MAX + 1];
+    int dir, r = -ENOENT;
+
+    folder_of(tenant, folder);
+    snprintf(text, sizeof text, "%.*s", STR_FMT(name));
+    pthread_mutex_lock(&f->lock);
+    dir = f->dir < 0 ? -ENOENT : open_folder(f, folder, false);
+    if (dir >= 0)
+        r = aside_put(dir, text, tenant, why);
+    fd_close(dir);
+    pthread_mutex_unlock(&f->lock);
+    return r;
+}
+
+/* Whether trying again is of no use. */
+static bool is_broken(int r)
+{
+    static const int codes[] = {EINVAL, EBADMSG, EFBIG, E2BIG, EISDIR, ELOOP, EACCES, EPERM, EIO};
+
+    for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+        if (r == -codes[i])
+            return true;
+    return false;
+}
+
+int tenant_files_recover(struct tenant_files *f, const char *tenant, struct str name, int r, struct err *e)
+{
+    return is_broken(r) && tenant_files_set_aside(f, tenant, name, err_message(e, r)) == 0 ? 0 : r;
+}
+
+static int load_from(struct tenant_files *f, const char *folder, const char *name, tenant_file_fn fn, void *arg)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    _cleanup_(fd_closep) int dir = -1;
+    char own[FOLDER_SIZE] = "";
+    const char *tenant;
+    struct err e = {0};
+    int r = read_from_disk(f, folder, name, &text);
+
+    if (r == -ENOENT || r == -ENOTDIR)
+        return 0;
+    if (r < 0 && !is_broken(r))
+        return r;
+    if (r < 0)
+        err_set(&e, r, "%m");
+    tenant = fn(arg, r, buf_str(&text), &e);
+    if (tenant)
+        folder_of(tenant, own);
+    if (strcmp(own, folder) == 0)
+        return 0;
+    if (tenant)
+        err_set(&e, -EINVAL, "it belongs to the folder of another tenant");
+    dir = open_folder(f, folder, false);
+    if (dir >= 0)
+        aside_put(dir, name, NULL, err_message(&e, r));
+    return 0;
+}
+
+int tenant_files_load(struct tenant_files *f, struct str name, tenant_file_fn fn, void *arg, struct err *e)
+{
+    char text[TENANT_FILE_NAME_MAX + 1];
+    int fd, r = 0;
+    DIR *d;
+
+    if (f->dir < 0)
+        return 0;
+    snprintf(text, sizeof text, "%.*s", STR_FMT(name));
+    fd = fd_open(f->dir, ".", O_RDONLY | O_DIRECTORY, 0);
+    d = fd < 0 ? NULL : fdopendir(fd);
+    if (!d) {
+        r = fd < 0 ? fd : -errno;
+        fd_close(fd);
+        return err_set(e, r, "cannot list the files of tenants: %m");
+    }
+    for (struct dirent *entry; r == 0 && (entry = readdir(d));)
+        if (strlen(entry->d_name) == FOLDER_SIZE - 1)
+            r = load_from(f, entry->d_name, text, fn, arg);
+    closedir(d);
+    return r;
 }

@@ -80,19 +80,15 @@ static void put_links(const struct ui_settings *i, struct buf *out)
 
 static void put_agent(const struct ui_info *i, struct buf *out)
 {
-    const char *reason = i->agent_reason, *fix = i->agent_fix, *said = NULL, *helps = NULL;
-    bool ended = i->agent_ended && i->agent_ended(i->agent, &said, &helps);
-
-    if (ended) {
-        reason = said ? said : "The agent exited without an error message; see the server's log.";
-        fix = helps ? helps : "wick doctor";
+    buf_puts(out, ",\"agent\":{");
+    if (i->agent_json) {
+        i->agent_json(i->agent, out);
+    } else {
+        buf_puts(out, "\"state\":");
+        json_put_str(out, str_from(i->agent_state));
+        put_text(out, "reason", i->agent_reason);
+        put_text(out, "fix", i->agent_fix);
     }
-    buf_puts(out, ",\"agent\":{\"state\":");
-    json_put_str(out, str_from(ended ? "failed" : i->agent_state));
-    put_text(out, "reason", reason);
-    put_text(out, "fix", fix);
-    if (i->agent_lost)
-        buf_printf(out, ",\"lostSamples\":%llu", (unsigned long long) i->agent_lost(i->agent));
     buf_putc(out, '}');
 }
 

@@ -32,11 +32,11 @@ struct ui_info {
     int64_t from, to;                                   /* files: a range that covers everything; 0 = none */
     const char *otlp_grpc, *otlp_http, *otlp_note;      /* addresses, NULL = off; the note says why */
     const char *agent_state, *agent_reason, *agent_fix; /* state NULL: no agent is known */
-    /* Returns whether the agent has ended, which makes its state "failed", and the reason it gave (NULL: none). May be
-     * NULL. */
-    bool (*agent_ended)(void *agent, const char **ret_reason, const char **ret_fix);
-    int64_t demo_deploy, demo_end;       /* of wick demo; 0 = this is not its server */
-    uint64_t (*agent_lost)(void *agent); /* samples that the store refused; may be NULL */
+    /* Of an agent that was started, its state now: as members of a JSON object, and as lines that say only what is not as
+     * it should be. NULL: there is none. */
+    void (*agent_json)(void *agent, struct buf *out);
+    void (*agent_lines)(void *agent, struct buf *out);
+    int64_t demo_deploy, demo_end; /* of wick demo; 0 = this is not its server */
     void *agent;
     struct ui_settings {
         const struct serve_source *sources; /* serve_config.h */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pool of worker threads and its bounded queue. See workers.h. */
+/* The pool of worker threads and its queue of flows. See workers.h. */
 #include "server/workers.h"
 
 #include <errno.h>
@@ -9,55 +9,89 @@
 #include "base/thread.h"
 
 struct workers {
+    struct workers_options o;
     pthread_mutex_t lock;
-    pthread_cond_t more; /* signalled under lock when head or stopping changes */
-    struct queue_item *head, **tail;
-    size_t n, limit;
-    bool stopping;
+    pthread_cond_t more; /* signalled under lock when a job may have become takeable */
+    struct workers_flow *first _guarded_by_(lock),
+        **last _guarded_by_(lock); /* those with waiting jobs; the first one's turn is next */
+    struct workers_flow common _guarded_by_(lock);
+    size_t waiting _guarded_by_(lock), n_flows _guarded_by_(lock);
+    bool stopping _guarded_by_(lock);
     unsigned n_threads;
     pthread_t threads[];
 };
 
-static struct worker_job *next_job(struct workers *w)
+static void append_flow(struct workers *w, struct workers_flow *f) _locked_(w->lock)
 {
-    struct queue_item *i;
+    f->next = NULL;
+    *w->last = f;
+    w->last = &f->next;
+}
+
+/* Takes the oldest job of the first flow that may run one more; its next turn comes after the other flows'. */
+static struct worker_job *take(struct workers *w, struct workers_flow **ret_flow) _locked_(w->lock)
+{
+    for (struct workers_flow **at = &w->first, *f; (f = *at); at = &f->next) {
+        struct queue_item *i = f->head;
+
+        if (w->o.flow_running && f->running >= w->o.flow_running)
+            continue;
+        *at = f->next;
+        if (w->last == &f->next)
+            w->last = at;
+        f->head = i->next;
+        f->waiting--;
+        f->running++;
+        w->waiting--;
+        if (f->head)
+            append_flow(w, f);
+        else
+            w->n_flows--;
+        *ret_flow = f;
+        return container_of(i, struct worker_job, item);
+    }
+    return NULL;
+}
+
+/* Waits for a job; NULL when stopping and none is left. Ends the one before it in its flow. */
+static struct worker_job *next_job(struct workers *w, struct workers_flow **flow)
+{
+    struct worker_job *j;
 
     pthread_mutex_lock(&w->lock);
-    while (!w->head && !w->stopping)
+    if (*flow)
+        (*flow)->running--;
+    while (!(j = take(w, flow)) && !(w->stopping && !w->first))
         pthread_cond_wait(&w->more, &w->lock);
-    i = w->head;
-    if (i) {
-        w->head = i->next;
-        if (!w->head)
-            w->tail = &w->head;
-        w->n--;
-    }
+    if (!j || w->first) /* one that ended may have held back its own flow; at the end all threads wake each other */
+        pthread_cond_signal(&w->more);
     pthread_mutex_unlock(&w->lock);
-    return i ? container_of(i, struct worker_job, item) : NULL;
+    return j;
 }
 
 static void *work(void *arg)
 {
     struct workers *w = arg;
+    struct workers_flow *flow = NULL;
 
-    for (struct worker_job *j; (j = next_job(w));)
+    for (struct worker_job *j; (j = next_job(w, &flow));)
         j->run(j);
     return NULL;
 }
 
-int workers_new(unsigned n, size_t limit, struct workers **ret, struct err *e)
+_unshared_ int workers_new(const struct workers_options *o, struct workers **ret, struct err *e)
 {
-    _cleanup_(workers_freep) struct workers *w = mem_zalloc(sizeof *w + n * sizeof *w->threads);
+    _cleanup_(workers_freep) struct workers *w = mem_zalloc(sizeof *w + o->n * sizeof *w->threads);
     char name[24];
     int r;
 
     if (!w)
         return -ENOMEM;
+    w->o = *o;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->more, NULL);
-    w->tail = &w->head;
-    w->limit = limit;
-    for (; w->n_threads < n; w->n_threads++) {
+    w->last = &w->first;
+    for (; w->n_threads < o->n; w->n_threads++) {
         snprintf(name, sizeof name, "query-%u", w->n_threads);
         r = thread_start(&w->threads[w->n_threads], name, work, w, e);
         if (r < 0)
@@ -82,20 +116,34 @@ void workers_free(struct workers *w)
     mem_free(w);
 }
 
-int workers_submit(struct workers *w, struct worker_job *j)
+static bool is_full(const struct workers *w, const struct workers_flow *f) _locked_(w->lock)
 {
+    size_t flows = w->n_flows + !f->head;
+
+    return w->waiting >= w->o.waiting && f->waiting >= MAX(w->o.waiting / flows, 1);
+}
+
+int workers_submit(struct workers *w, struct workers_flow *flow, struct worker_job *j)
+{
+    struct workers_flow *f = flow ? flow : &w->common;
     int r = 0;
 
     pthread_mutex_lock(&w->lock);
     if (w->stopping) {
         r = -ESHUTDOWN;
-    } else if (w->n >= w->limit) {
+    } else if (is_full(w, f)) {
         r = -EAGAIN;
     } else {
         j->item.next = NULL;
-        *w->tail = &j->item;
-        w->tail = &j->item.next;
-        w->n++;
+        if (!f->head) {
+            f->tail = &f->head;
+            append_flow(w, f);
+            w->n_flows++;
+        }
+        *f->tail = &j->item;
+        f->tail = &j->item.next;
+        f->waiting++;
+        w->waiting++;
         pthread_cond_signal(&w->more);
     }
     pthread_mutex_unlock(&w->lock);
@@ -107,7 +155,7 @@ size_t workers_waiting(struct workers *w)
     size_t n;
 
     pthread_mutex_lock(&w->lock);
-    n = w->n;
+    n = w->waiting;
     pthread_mutex_unlock(&w->lock);
     return n;
 }

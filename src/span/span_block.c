@@ -8,8 +8,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-const char *const span_kind_names[SPAN_KINDS] = {"unspecified", "internal", "server", "client", "producer", "consumer"};
-const char *const span_status_names[SPAN_STATUSES] = {"unset", "ok", "error"};
+const char *const span_kind_names[SPAN_KINDS + 1] = {"unspecified", "internal", "server", "client", "producer", "consumer"};
+const char *const span_status_names[SPAN_STATUSES + 1] = {"unset", "ok", "error"};
 
 bool span_is_request(const struct span_row *s)
 {

@@ -44,8 +44,8 @@ struct span_row {
     uint8_t kind, status;
 };
 
-extern const char *const span_kind_names[SPAN_KINDS];      /* "unspecified", "internal", "server" … */
-extern const char *const span_status_names[SPAN_STATUSES]; /* "unset", "ok", "error" */
+extern const char *const span_kind_names[SPAN_KINDS + 1];      /* "unspecified", "internal", "server" …; NULL at the end */
+extern const char *const span_status_names[SPAN_STATUSES + 1]; /* "unset", "ok", "error"; NULL at the end */
 
 /* A request: a server or consumer span, or one without a parent. */
 bool span_is_request(const struct span_row *s);

@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/wire.h"
+#include "model/labels.h"
 #include "model/semconv.h"
 
 void span_decoded_add(struct span_decoded *d, struct span_row *s, uint64_t start, uint64_t end)
@@ -52,7 +53,7 @@ static int read_attribute(struct wire_err *w, const uint8_t *p, const uint8_t *e
             r = read_text(w, f.data, p, &value);
     }
     if (str_is(key, SEMCONV_SERVICE_NAME))
-        s->service = value;
+        s->service = labels_service(value);
     else if (str_is(key, SEMCONV_SERVICE_VERSION))
         s->version = value;
     else if (str_is(key, SEMCONV_SERVICE_INSTANCE_ID))

@@ -10,6 +10,7 @@
 #include "base/base64.h"
 #include "base/bytes.h"
 #include "base/json.h"
+#include "model/labels.h"
 #include "model/semconv.h"
 #include "span/span_decode.h"
 
@@ -107,7 +108,7 @@ static void read_attribute(struct json *j, struct span_row *s)
                 json_skip(j);
         }
     if (str_is(name, SEMCONV_SERVICE_NAME))
-        s->service = value;
+        s->service = labels_service(value);
     else if (str_is(name, SEMCONV_SERVICE_VERSION))
         s->version = value;
     else if (str_is(name, SEMCONV_SERVICE_INSTANCE_ID))

@@ -234,8 +234,9 @@ static int check_file(struct checking_spans *c, const char *dir, const struct sp
     return rc == -ENOMEM ? rc : 0;
 }
 
-int span_index_check(struct span_index *x, void (*line)(void *ctx, bool problem, const char *text), void *ctx,
-                     struct err *e)
+/* Nothing writes to an index that was opened to be read. */
+_unshared_ int span_index_check(struct span_index *x, void (*line)(void *ctx, bool problem, const char *text),
+                                void *ctx, struct err *e)
 {
     struct checking_spans c = {.line = line, .ctx = ctx};
     char text[160];
@@ -284,32 +285,54 @@ static int copy_file(const char *from, const char *to, const struct span_file *f
     return rc;
 }
 
-static int copy_tenant(const struct span_tenant *t, const char *dir, char *chunk)
+/* The list of a tenant's files as it is now; their traces stay with the index. The writer goes on meanwhile. */
+static int list_files(struct span_index *x, const struct span_tenant *t, struct span_file **ret, uint32_t *ret_n)
 {
+    pthread_mutex_lock(&x->lock);
+    *ret_n = t->files.n;
+    *ret = mem_zalloc_array((size_t) t->files.n + 1, sizeof **ret);
+    if (*ret && t->files.n)
+        memcpy(*ret, t->files.v, t->files.n * sizeof **ret);
+    pthread_mutex_unlock(&x->lock);
+    return *ret ? 0 : -ENOMEM;
+}
+
+static int copy_tenant(struct span_index *x, const struct span_tenant *t, const char *dir, char *chunk)
+{
+    _cleanup_(mem_freep) struct span_file *files = NULL;
     const char *name = strrchr(t->files.dir, '/');
     char to[SPAN_DIR_SIZE];
+    uint32_t n;
     int r;
 
     if (!name || snprintf(to, sizeof to, "%s%s", dir, name) >= (int) sizeof to)
         return -ENAMETOOLONG;
-    r = t->files.n ? span_make_dir(to) : 0;
-    for (uint32_t i = 0; r == 0 && i < t->files.n; i++)
-        r = copy_file(t->files.dir, to, &t->files.v[i], chunk);
-    return r == 0 && t->files.n ? span_sync_dir(to) : r;
+    r = list_files(x, t, &files, &n);
+    if (r == 0 && n)
+        r = span_make_dir(to);
+    for (uint32_t i = 0; r == 0 && i < n; i++) {
+        r = copy_file(t->files.dir, to, &files[i], chunk);
+        r = r == -ENOENT ? 0 : r; /* retention has deleted it */
+    }
+    return r == 0 && n ? span_sync_dir(to) : r;
 }
 
 int span_index_copy(struct span_index *x, const char *dir, struct err *e)
 {
     _cleanup_(mem_freep) char *chunk = mem_alloc(COPY_AT_ONCE);
+    struct span_tenant *t;
     int r = chunk ? 0 : -ENOMEM;
 
-    if (!x->read_only)
-        return err_set(e, -EBUSY, "the span index is in use");
+    if (!x->dir[0])
+        return err_set(e, -ENOTSUP, "the span index is in memory");
     if (r == 0 && access(dir, F_OK) == 0)
         r = -EEXIST;
     if (r == 0)
         r = span_make_dir(dir);
-    for (struct span_tenant *t = x->tenants; r == 0 && t; t = t->next)
-        r = copy_tenant(t, dir, chunk);
+    pthread_mutex_lock(&x->lock);
+    t = x->tenants; /* new ones are added in front, and none is removed */
+    pthread_mutex_unlock(&x->lock);
+    for (; r == 0 && t; t = t->next)
+        r = copy_tenant(x, t, dir, chunk);
     return r < 0 ? err_set(e, r, "cannot copy the span index to '%s': %m", dir) : 0;
 }

@@ -101,7 +101,7 @@ static struct span_tenant *tenant_new(struct span_index *x, const char *name)
     return TAKE(t);
 }
 
-static void add_tenant(struct span_index *x, struct span_tenant *t)
+static void add_tenant(struct span_index *x, struct span_tenant *t) _locked_(x->lock)
 {
     t->next = x->tenants;
     x->tenants = t;
@@ -109,7 +109,7 @@ static void add_tenant(struct span_index *x, struct span_tenant *t)
 }
 
 /* With the lock held. NULL: no memory, or too many. */
-static struct span_tenant *tenant_of(struct span_index *x, const char *name)
+static struct span_tenant *tenant_of(struct span_index *x, const char *name) _locked_(x->lock)
 {
     struct span_tenant *t = span_index_tenant(x, name);
 
@@ -362,7 +362,7 @@ static void write_jobs(struct span_index *x, struct span_job *jobs)
  * bytes. */
 static bool pick_file(struct span_index *x, struct span_tenant **ret_tenant, struct span_file *ret)
 {
-    struct span_tenant *largest = NULL, *old = NULL;
+    struct span_tenant *largest = NULL, *old = NULL, *over = NULL;
     int64_t keep = atomic_load(&x->keep), limit = keep > 0 ? span_index_now(x) - keep : INT64_MIN;
     uint64_t bytes = 0;
 
@@ -373,8 +373,10 @@ static bool pick_file(struct span_index *x, struct span_tenant **ret_tenant, str
             largest = t;
         if (t->files.n && t->files.v[0].received_last < limit)
             old = t;
+        if (t->files.n && t->files.bytes > quota_of(&x->share, t->name, UINT64_MAX))
+            over = t;
     }
-    *ret_tenant = old ? old : bytes > atomic_load(&x->size) ? largest : NULL;
+    *ret_tenant = old ? old : over ? over : bytes > atomic_load(&x->size) ? largest : NULL;
     if (*ret_tenant) {
         *ret = span_files_drop(&(*ret_tenant)->files, 0);
         x->stats.dropped += ret->size;
@@ -400,12 +402,11 @@ static void retain(struct span_index *x)
 static bool take_jobs(struct span_index *x, struct span_job **ret, struct span_deletion **ret_deletions)
 {
     int64_t until = clock_mono() + RETAIN_SECONDS * NS_PER_S;
-    struct timespec t = {.tv_sec = until / NS_PER_S, .tv_nsec = until % NS_PER_S};
     bool more;
 
     pthread_mutex_lock(&x->lock);
     if (!x->first && !x->deletions && !x->stop)
-        pthread_cond_timedwait(&x->wake, &x->lock, &t);
+        thread_wait(&x->wake, &x->lock, until);
     *ret = x->first;
     x->first = NULL;
     x->last = &x->first;
@@ -445,7 +446,7 @@ static void *run_writer(void *arg)
 /* --- life --- */
 
 /* Finds the tenants' directories: "t-" and the name in hex. */
-static int find_tenants(struct span_index *x, struct span_found *found, struct err *e)
+static int find_tenants(struct span_index *x, struct span_found *found, struct err *e) _locked_(x->lock)
 {
     DIR *d = opendir(x->dir);
     struct dirent *entry;
@@ -475,6 +476,18 @@ static int find_tenants(struct span_index *x, struct span_found *found, struct e
     return r;
 }
 
+uint64_t span_index_tenant_bytes(struct span_index *x, const char *tenant)
+{
+    const struct span_tenant *t;
+    uint64_t bytes;
+
+    pthread_mutex_lock(&x->lock);
+    t = span_index_tenant(x, tenant);
+    bytes = t ? t->files.bytes : 0;
+    pthread_mutex_unlock(&x->lock);
+    return bytes;
+}
+
 void span_index_set_retention(struct span_index *x, const struct span_index_config *c)
 {
     pthread_mutex_lock(&x->lock);
@@ -502,7 +515,7 @@ static int lock_dir(struct span_index *x, struct err *e)
     return 0;
 }
 
-static int index_start(struct span_index *x, struct err *e)
+_unshared_ static int index_start(struct span_index *x, struct err *e)
 {
     struct span_found found = {0};
     int r = x->dir[0] && !x->read_only ? lock_dir(x, e) : 0;
@@ -523,23 +536,20 @@ static int index_start(struct span_index *x, struct err *e)
     return r;
 }
 
-int span_index_open(const struct span_index_config *c, struct span_index **ret, struct err *e)
+_unshared_ int span_index_open(const struct span_index_config *c, struct span_index **ret, struct err *e)
 {
     _cleanup_(span_index_closep) struct span_index *x = mem_zalloc(sizeof *x);
-    pthread_condattr_t attr;
     int r;
 
     if (!x)
         return -ENOMEM;
     pthread_mutex_init(&x->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* the wall clock may jump */
-    pthread_cond_init(&x->wake, &attr);
-    pthread_cond_init(&x->deleted, &attr);
-    pthread_condattr_destroy(&attr);
+    pthread_cond_init(&x->wake, NULL);
+    pthread_cond_init(&x->deleted, NULL);
     x->lock_fd = -1;
     x->ahead = c->ahead;
     x->ahead_ctx = c->ahead_ctx;
+    x->share = c->share;
     x->queue_max = c->queue ? c->queue : QUEUE_DEFAULT;
     x->last = &x->first;
     x->now = c->now ? c->now : clock_wall;
@@ -556,7 +566,7 @@ int span_index_open(const struct span_index_config *c, struct span_index **ret, 
     return 0;
 }
 
-void span_index_close(struct span_index *x)
+_unshared_ void span_index_close(struct span_index *x)
 {
     if (!x)
         return;

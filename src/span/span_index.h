@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/quota.h"
 #include "model/sink.h"
 #include "span/span_block.h"
 
@@ -32,6 +33,7 @@ struct span_index;
 struct span_index_config {
     const char *dir;      /* NULL: in memory */
     uint64_t size;        /* bytes of all files, 0 = 512 MiB, or 64 MiB in memory */
+    struct quota share;   /* of a tenant, besides size: over it, it loses its oldest. Called with a lock held */
     int64_t keep;         /* retention by age, ns; <= 0: for ever */
     bool async;           /* acknowledge once written, before the sync */
     bool read_only;       /* no writer; nothing is changed */
@@ -67,7 +69,8 @@ int span_index_delete(struct span_index *x, const char *tenant, const struct spa
 /* Reads every block and verifies its checksum; calls line for each problem and for a summary. x must be read-only. */
 int span_index_check(struct span_index *x, void (*line)(void *ctx, bool problem, const char *text), void *ctx,
                      struct err *e);
-/* Copies the files of all tenants into a directory, which must not exist, synced. x must be read-only. */
+/* Copies the files of all tenants into a directory, which must not exist, synced: every span that was acknowledged before the
+ * call. Any thread; the writer goes on meanwhile. */
 int span_index_copy(struct span_index *x, const char *dir, struct err *e);
 
 struct span_index_stats {
@@ -79,6 +82,9 @@ struct span_index_stats {
     uint64_t blocks_read;                /* by questions, since start */
 };
 void span_index_stats(struct span_index *x, struct span_index_stats *ret);
+
+/* Bytes of a tenant's files. */
+uint64_t span_index_tenant_bytes(struct span_index *x, const char *tenant);
 
 /* --- questions --- */
 

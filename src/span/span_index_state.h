@@ -37,22 +37,23 @@ struct span_index {
     bool started;
     pthread_mutex_t lock; /* everything below that is not atomic */
     pthread_cond_t wake, deleted;
-    bool stop;
+    bool stop _guarded_by_(lock);
     _Atomic uint64_t size;
     _Atomic int64_t keep, ahead_ns;
-    struct span_tenant *tenants;
-    uint32_t n_tenants;
-    struct span_job *first, **last;
-    size_t queued; /* bytes of jobs that are not finished */
-    struct span_deletion *deletions;
-    struct span_index_stats stats;
+    struct quota share _guarded_by_(lock);
+    struct span_tenant *tenants _guarded_by_(lock);
+    uint32_t n_tenants _guarded_by_(lock);
+    struct span_job *first _guarded_by_(lock), **last _guarded_by_(lock);
+    size_t queued _guarded_by_(lock); /* bytes of jobs that are not finished */
+    struct span_deletion *deletions _guarded_by_(lock);
+    struct span_index_stats stats _guarded_by_(lock);
     _Atomic uint64_t duplicates, refused, damaged, blocks_read;
     _Atomic uint64_t failures; /* how often spans were forgotten by span_index_forget_recent() */
     _Atomic uint64_t *recent;  /* hashes of spans, by a part of themselves */
 };
 
-/* The tenant of this name, or NULL. With the lock held. */
-struct span_tenant *span_index_tenant(struct span_index *x, const char *name);
+/* The tenant of this name, or NULL. */
+struct span_tenant *span_index_tenant(struct span_index *x, const char *name) _locked_(x->lock);
 
 /* The time that retention uses: the wall clock, less what it is known to be ahead by. */
 int64_t span_index_now(struct span_index *x);

@@ -3,6 +3,7 @@
 #include "store/intake.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -14,6 +15,7 @@
 
 #define DAY (86400 * NS_PER_S)
 #define DURATION_MAX (3653 * DAY) /* of a profile */
+#define VALUE_MAX 0x1p60          /* of a profile, all samples of one type together */
 
 enum { MEMO_MAX = 32768, MEMO_BYTES = 16 << 20 };
 
@@ -296,7 +298,7 @@ static int64_t sum_of(const struct batch *b, const struct profile *p, const stru
     return sum;
 }
 
-/* Splits an item in two: `counted` of its sum (0 < counted < sum) stays, and the rest becomes an item of type cpu_also.
+/* Splits an item in two: `counted` of its sum (0 < counted < sum) stays, and the rest becomes an item of the type that is not counted.
  * Each sample is split in the same ratio; what division leaves over is carried to the next one, so that the parts add up. */
 static int split_item(struct planning *pl, struct intake_item *it, int64_t counted, int64_t sum,
                       const struct type *also)
@@ -324,10 +326,46 @@ static int split_item(struct planning *pl, struct intake_item *it, int64_t count
     return 0;
 }
 
-/* CPU time of a process that another source sends as well is stored, but not counted. */
+/* The time between two samples; 0 when it is not known. */
+static int64_t period_of(const struct batch *b, const struct profile *p)
+{
+    struct type_spelling s = {.type = STR("samples"),
+                              .unit = STR("count"),
+                              .period_type = batch_string(b, p->period_type.type),
+                              .period_unit = batch_string(b, p->period_type.unit),
+                              .period = p->period};
+    struct type t;
+    int64_t ns;
+
+    type_lookup(&s, &t, &ns);
+    return str_is(t.unit, "nanoseconds") ? ns : 0;
+}
+
+/* Whether two sources of a process may send the same of it: what an SDK sends can be scraped, too. Wall-clock and off-CPU time are
+ * looked at from inside or from outside. */
+static bool is_counted_once(const struct type *t)
+{
+    return type_is_known(t) && !str_is(t->name, "wall") && !str_is(t->name, "offcpu") && !str_is(t->name, "cpu_also");
+}
+
+/* The type of what is not counted: cpu_also of cpu. */
+static int type_of_rest(struct planning *pl, const struct type *t, struct type *ret)
+{
+    const char *name = arena_printf(pl->arena, "%.*s_also", STR_FMT(t->name));
+
+    if (!name)
+        return -ENOMEM;
+    if (!type_by_name(str_from(name), ret)) {
+        ret->unit = ret->pprof_unit = t->unit;
+        ret->rule = t->rule;
+    }
+    return 0;
+}
+
+/* What another source sends of a process as well is stored, but not counted. */
 static int plan_source(struct planning *pl, const struct profile *p, struct intake_profile *out)
 {
-    struct sources_profile from = {.start = out->time_ns};
+    struct sources_profile from = {.start = out->time_ns, .period = period_of(pl->b, p)};
     uint32_t end = pl->out->n_items;
     struct type also;
     int64_t counted;
@@ -337,14 +375,15 @@ static int plan_source(struct planning *pl, const struct profile *p, struct inta
     for (uint32_t i = out->first_item; r == 0 && i < end; i++) {
         struct intake_item *it = &pl->out->items[i];
 
-        if (!str_is(it->type.name, "cpu") || !sources_identify(pl->tenant, &pl->b->resources[pl->resource],
-                                                               &pl->b->scopes[pl->scope], it->type.name, &from))
+        if (!is_counted_once(&it->type) || !sources_identify(pl->tenant, &pl->b->resources[pl->resource],
+                                                             &pl->b->scopes[pl->scope], it->type.name, &from))
             continue;
         if (has_spans(pl->b, p))
             from.rank = SOURCES_SPANS;
-        from.value = MAX(sum_of(pl->b, p, it), 0);
-        if (!type_by_name(STR("cpu_also"), &also))
-            continue;
+        from.value = it->type.rule == TYPE_GAUGE ? 0 : MAX(sum_of(pl->b, p, it), 0); /* of a state, all counts or nothing */
+        r = type_of_rest(pl, &it->type, &also);
+        if (r < 0)
+            break;
         if (!sources_count(&pl->memo->sources, &from, &counted) || (from.value > 0 && counted <= 0))
             it->type = also;
         else if (counted < from.value)
@@ -401,6 +440,24 @@ static bool is_impossible(struct planning *pl, const struct profile *p, struct t
     return false;
 }
 
+/* Whether the values of one type add up to what no program can have used: 36 years of CPU time, an exabyte. Sums of a few such
+ * profiles would not fit into 64 bits. */
+static bool is_beyond(struct planning *pl, const struct profile *p, struct type *ret)
+{
+    double sum = 0;
+    int64_t scale;
+
+    for (uint32_t t = 0; t < p->n_types; t++) {
+        plan_lookup(pl, p, t, ret, &scale);
+        sum = 0;
+        for (uint32_t i = 0; i < p->samples.n; i++)
+            sum += fabs((double) batch_sample_value(pl->b, p, &pl->b->samples[p->samples.off + i], t) * (double) scale);
+        if (sum > VALUE_MAX)
+            return true;
+    }
+    return false;
+}
+
 /* Whether a profile is refused for its times or its values. */
 static bool is_rejected(struct planning *pl, const struct profile *p, int64_t time)
 {
@@ -416,6 +473,8 @@ static bool is_rejected(struct planning *pl, const struct profile *p, int64_t ti
         buf_printf(&what, "has a duration of %lld ns, which is not from 0 to 10 years", (long long) p->duration_ns);
     } else if (is_impossible(pl, p, &type)) {
         buf_printf(&what, "has a negative value of %.*s", STR_FMT(type.name));
+    } else if (is_beyond(pl, p, &type)) {
+        buf_printf(&what, "has values of %.*s that add up to more than 2^60", STR_FMT(type.name));
     } else {
         return false;
     }

@@ -6,7 +6,7 @@
  *   - start 0 becomes the time of receipt; outside the window the profile is refused, with a message that names it;
  *   - a count whose product with the period is exactly its sibling's time (Go's samples and cpu) is not stored twice:
  *     the sibling records it as its twin, and an exported profile contains both again;
- *   - CPU time that a second source sends of a process gets the type cpu_also (process_sources.h); a profile of which a part
+ *   - what a second source sends of a process gets a type of its own, of CPU time cpu_also (process_sources.h); a profile of which a part
  *     is counted becomes two items;
  *   - cumulative types are differenced here (cumulative.h), so items carry their own values where they differ.
  */

@@ -14,17 +14,18 @@ static const int64_t VALUE_MAX = INT64_MAX >> 8; /* larger ones are not added, s
 
 /* What was counted lately: one profile, or several successive ones of a source. */
 struct sources_counted {
-    uint64_t source; /* id128.lo */
+    uint64_t source, complement; /* id128.lo */
     int64_t start, end, value;
     int64_t left; /* of value: not yet subtracted from profiles of the source that leads */
 };
 
 struct sources_process {
-    struct id128 process;
-    struct id128 source; /* the one that leads */
-    int64_t until;       /* the end of its profiles */
-    int64_t started;     /* 0: unknown */
-    enum sources_rank rank;
+    struct id128 process, number; /* number: zero: not known */
+    struct id128 source;          /* the one that leads */
+    int64_t until;                /* the end of its profiles */
+    int64_t started;              /* 0: unknown */
+    int64_t period;               /* of the one that leads; 0: unknown */
+    enum sources_rank rank, kind;
     uint32_t n;
     struct sources_counted counted[COUNTED_MAX]; /* the oldest first */
 };
@@ -61,10 +62,35 @@ static struct str program(const struct resource *r)
 static enum sources_rank rank_of(const struct scope *s, struct str sdk)
 {
     if (str_is(s->name, "wick"))
-        return sdk.n || find(&s->attrs, SEMCONV_WICK_LEAVES_OUT) ? SOURCES_LIBWICK : SOURCES_AGENT;
+        return sdk.n ? SOURCES_LIBWICK : SOURCES_AGENT;
     if (!sdk.n && (str_find(s->name, STR("ebpf")) >= 0 || str_find(s->name, STR("parca")) >= 0))
         return SOURCES_AGENT;
-    return SOURCES_SDK;
+    return s->name.n || sdk.n ? SOURCES_SDK : SOURCES_SCRAPED;
+}
+
+static bool is_set(struct id128 id)
+{
+    return id.hi | id.lo;
+}
+
+static struct id128 number_of(struct id128 tenant, struct str number, struct str type)
+{
+    struct hash128_state h;
+
+    hash128_init(&h, tenant.lo);
+    hash128_bytes(&h, number.p, number.n);
+    hash128_bytes(&h, type.p, type.n);
+    return hash128_final(&h);
+}
+
+static struct id128 source_of(struct str scope, struct str sdk)
+{
+    struct hash128_state h;
+
+    hash128_init(&h, 0);
+    hash128_bytes(&h, scope.p, scope.n);
+    hash128_bytes(&h, sdk.p, sdk.n);
+    return hash128_final(&h);
 }
 
 bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
@@ -73,49 +99,73 @@ bool sources_identify(struct id128 tenant, const struct resource *r, const struc
     const struct value *pid = find(&r->attrs, SEMCONV_PROCESS_PID);
     struct str host = find_text(&r->attrs, SEMCONV_HOST_NAME), exe = program(r), sdk;
     struct str started = find_text(&r->attrs, "process.creation.time");
+    struct str number = find_text(&r->attrs, SEMCONV_WICK_PROCESS);
     struct hash128_state h;
 
     if (!host.n)
         host = find_text(&r->attrs, "host.id");
-    if (!pid || pid->kind != VALUE_INT || pid->integer <= 1 || !host.n || !exe.n)
+    ret->number = number.n ? number_of(tenant, number, type) : (struct id128){0};
+    ret->process = ret->number;
+    if (pid && pid->kind == VALUE_INT && pid->integer > 1 && host.n && exe.n) {
+        hash128_init(&h, tenant.lo);
+        hash128_bytes(&h, host.p, host.n);
+        hash128_bytes(&h, exe.p, exe.n);
+        hash128_bytes(&h, type.p, type.n);
+        hash128_u64(&h, (uint64_t) pid->integer);
+        ret->process = hash128_final(&h);
+    }
+    if (!is_set(ret->process))
         return false;
-    hash128_init(&h, tenant.lo);
-    hash128_bytes(&h, host.p, host.n);
-    hash128_bytes(&h, exe.p, exe.n);
-    hash128_bytes(&h, type.p, type.n);
-    hash128_u64(&h, (uint64_t) pid->integer);
-    ret->process = hash128_final(&h);
     ret->started = 0;
     if (started.n && clock_parse(started, 0, &ret->started, NULL) < 0)
         ret->started = 0;
     sdk = find_text(&r->attrs, "telemetry.sdk.name");
-    ret->rank = rank_of(s, sdk);
-    /* wick's agent leaves out what libwick sends, sample by sample: together they are one source, once the agent knows
-     * of that libwick. */
-    sdk = ret->rank == SOURCES_LIBWICK ? STR("libwick") : sdk;
-    hash128_init(&h, 0);
-    hash128_bytes(&h, s->name.p, s->name.n);
-    hash128_bytes(&h, sdk.p, sdk.n);
-    ret->source = hash128_final(&h);
+    ret->rank = ret->kind = rank_of(s, sdk);
+    ret->source = source_of(s->name, ret->rank == SOURCES_LIBWICK ? STR("libwick") : sdk);
+    ret->complement = (struct id128){0};
+    if (ret->rank == SOURCES_AGENT && find(&s->attrs, SEMCONV_WICK_LEAVES_OUT))
+        ret->complement = source_of(s->name, STR("libwick"));
     return true;
 }
 
-static struct sources_process *find_process(struct sources *s, struct id128 id)
+static struct sources_process *find_by(struct sources *s, struct id128 id)
 {
     for (struct map_pos p = map_find(&s->map, hash64_id(id)); p.index != MAP_NONE; p = map_next(&s->map, p))
-        if (id128_eq(s->v[p.index].process, id))
+        if (id128_eq(s->v[p.index].process, id) || id128_eq(s->v[p.index].number, id))
             return &s->v[p.index];
     return NULL;
 }
 
+/* Those that are still there come back with their next profile. */
+static void forget_all(struct sources *s)
+{
+    s->n = s->n_numbers = 0;
+    map_reset(&s->map);
+}
+
+/* By its number, else by its names. *ret_other: it has the names of a process that had another number. */
+static struct sources_process *find_process(struct sources *s, const struct sources_profile *p, bool *ret_other)
+{
+    struct sources_process *x = is_set(p->number) ? find_by(s, p->number) : NULL;
+
+    *ret_other = false;
+    if (!x)
+        x = find_by(s, p->process);
+    if (!x || !is_set(p->number) || id128_eq(x->number, p->number))
+        return x;
+    *ret_other = is_set(x->number);
+    if (map_insert(&s->map, hash64_id(p->number), (uint32_t) (x - s->v)) == 0) {
+        x->number = p->number;
+        s->n_numbers++;
+    }
+    return x;
+}
+
 static struct sources_process *add_process(struct sources *s, const struct sources_profile *p)
 {
-    if (s->n >= PROCESSES_MAX) { /* those that are still there come back with their next profile */
-        s->n = 0;
-        map_reset(&s->map);
-    }
     if (array_reserve(s->v, s->cap, s->n + 1, PROCESSES_MAX) < 0 ||
-        map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) < 0)
+        map_insert(&s->map, hash64_id(p->process), (uint32_t) s->n) < 0 ||
+        (is_set(p->number) && map_insert(&s->map, hash64_id(p->number), (uint32_t) s->n) < 0))
         return NULL;
     return &s->v[s->n++];
 }
@@ -124,9 +174,17 @@ static void lead(struct sources_process *x, const struct sources_profile *p)
 {
     x->source = p->source;
     x->rank = p->rank;
+    x->kind = p->kind;
+    x->period = p->period;
     x->until = p->end;
     for (uint32_t i = 0; i < x->n; i++)
         x->counted[i].left = x->counted[i].value;
+}
+
+/* Whether a source samples clearly more often than another. Rates that are meant to be equal may differ: 99 and 100 Hz. */
+static bool is_denser(int64_t period, int64_t than)
+{
+    return period > 0 && than > 0 && period < than - than / 3;
 }
 
 /* Whether a source leads rather than the one that does. */
@@ -134,6 +192,12 @@ static bool precedes(const struct sources_profile *p, const struct sources_proce
 {
     if (p->rank != x->rank)
         return p->rank > x->rank;
+    if (p->rank == SOURCES_SPANS && is_denser(p->period, x->period))
+        return true;
+    if (p->rank == SOURCES_SPANS && is_denser(x->period, p->period))
+        return false;
+    if (p->kind != x->kind)
+        return p->kind > x->kind;
     return p->source.hi != x->source.hi ? p->source.hi < x->source.hi : p->source.lo < x->source.lo;
 }
 
@@ -156,7 +220,7 @@ static int64_t subtract(struct sources_process *x, const struct sources_profile 
         struct sources_counted *c = &x->counted[i];
         int64_t part;
 
-        if (c->source == p->source.lo)
+        if (c->source == p->source.lo || c->complement == p->source.lo)
             continue;
         part = (int64_t) ((double) c->value * share_of(c, p));
         part = MIN(MIN(part, c->left), value);
@@ -172,8 +236,9 @@ static void forget_oldest(struct sources_process *x)
     const struct sources_counted *old = &x->counted[0];
     struct sources_counted *next = &x->counted[1];
 
-    if (next->source == old->source && next->start >= old->start && next->end - old->start <= JOINED_MAX &&
-        next->start - old->end <= next->end - next->start && next->value <= VALUE_MAX && old->value <= VALUE_MAX) {
+    if (next->source == old->source && next->complement == old->complement && next->start >= old->start &&
+        next->end - old->start <= JOINED_MAX && next->start - old->end <= next->end - next->start &&
+        next->value <= VALUE_MAX && old->value <= VALUE_MAX) {
         next->start = old->start;
         next->end = MAX(next->end, old->end);
         next->value += old->value;
@@ -188,15 +253,15 @@ static void remember(struct sources_process *x, const struct sources_profile *p,
     struct sources_counted *last = x->n ? &x->counted[x->n - 1] : NULL;
 
     value = MIN(value, VALUE_MAX);
-    if (last && last->source == p->source.lo && last->start == p->start && last->end == p->end &&
-        last->value <= VALUE_MAX) {
+    if (last && last->source == p->source.lo && last->complement == p->complement.lo && last->start == p->start &&
+        last->end == p->end && last->value <= VALUE_MAX) {
         last->value += value;
         last->left += value;
         return;
     }
     if (x->n == COUNTED_MAX)
         forget_oldest(x);
-    x->counted[x->n++] = (struct sources_counted){p->source.lo, p->start, p->end, value, value};
+    x->counted[x->n++] = (struct sources_counted){p->source.lo, p->complement.lo, p->start, p->end, value, value};
 }
 
 static bool is_another_process(const struct sources_process *x, const struct sources_profile *p)
@@ -207,23 +272,37 @@ static bool is_another_process(const struct sources_process *x, const struct sou
 
 bool sources_count(struct sources *s, const struct sources_profile *p, int64_t *ret)
 {
-    struct sources_process *x = find_process(s, p->process);
-    bool is_known = x != NULL;
+    struct sources_process *x;
+    bool is_known, is_other;
 
     *ret = p->value;
+    if (s->n >= PROCESSES_MAX || s->n_numbers >= PROCESSES_MAX)
+        forget_all(s);
+    x = find_process(s, p, &is_other);
+    is_known = x != NULL;
     if (!x)
         x = add_process(s, p);
     if (!x)
         return true;
-    if (!is_known || is_another_process(x, p)) /* the pid was used again */
-        *x = (struct sources_process){.process = p->process, .source = p->source, .rank = p->rank, .until = p->end};
+    if (!is_known || is_other || is_another_process(x, p)) /* the pid was used again */
+        *x = (struct sources_process){.process = p->process,
+                                      .number = p->number,
+                                      .source = p->source,
+                                      .rank = p->rank,
+                                      .period = p->period,
+                                      .until = p->end};
     x->started = x->started ? x->started : p->started;
+    if (is_set(p->complement) && id128_eq(x->source, p->complement)) {
+        remember(x, p, p->value);
+        return true;
+    }
     if (!id128_eq(x->source, p->source)) {
         if (!precedes(p, x) && p->start < x->until + SOURCES_SILENCE)
             return false;
         lead(x, p);
     }
     x->rank = MAX(x->rank, p->rank);
+    x->period = p->period ? p->period : x->period;
     x->until = MAX(x->until, p->end);
     *ret = subtract(x, p);
     remember(x, p, *ret);

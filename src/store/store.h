@@ -64,7 +64,12 @@ struct store_config {
     uint32_t dedup_max;          /* profiles, 0 = 1 M */
     int64_t keep;                /* retention by age, 0 = 30 d; negative = for ever */
     int64_t keep_detail;         /* detail and links, 0 = 7 d; negative = as long as the rest */
-    uint64_t keep_bytes;         /* retention by size, 0 = 10 GiB */
+    uint64_t keep_bytes;         /* retention by size of everything in the directory, 0 = 10 GiB */
+    /* Of one tenant: its limit of size, 0 = only that of all; and what is kept for it beside its profiles, which counts. From
+     * any thread; may be NULL. */
+    uint64_t (*tenant_limit)(void *ctx, const char *tenant);
+    uint64_t (*tenant_beside)(void *ctx, const char *tenant);
+    void *tenant_ctx;
     struct {
         const char *service;
         int64_t keep;
@@ -86,6 +91,7 @@ struct store_config {
     enum store_timestamps timestamps;
     void (*report)(void *ctx, const char *line); /* reports damage and repair, from any thread; may be NULL */
     void *report_ctx;
+    bool later;               /* a database that cannot be reached now is not an error: all is refused until it can be */
     bool (*ending)(void);     /* asked while opening waits for another machine: true gives up; may be NULL */
     int64_t (*now)(void);     /* NULL = clock_wall; tests replace it */
     int64_t (*elapsed)(void); /* elapsed time of this machine; NULL = now if that is set, else clock_boot */
@@ -144,14 +150,23 @@ static inline bool store_query_by_span(const struct store_query *q)
     return q->has_trace || q->has_span || (q->columns[0].spans && (q->n_columns < 2 || q->columns[1].spans));
 }
 
+/* What was acknowledged and is not in the database yet (store_config.spool). */
+struct store_spool {
+    bool used;
+    uint64_t records, bytes;
+    int64_t age_ns; /* of the oldest of them */
+};
+
 /* Notes on an answer that its reader should know. */
 struct store_notes {
     uint64_t profiles, samples;  /* looked at */
     bool coarse;                 /* some edges are rounded to five minutes, since detail was dropped there */
     uint32_t rate_min, rate_max; /* sampling rates in force, in Hz; 0 = not known. Set by query_coverage() */
     double rate_mean; /* samples per second of value, so value * rate_mean is their number; the lower of two columns */
+    bool naming;      /* names of some of its functions are to come: ask again. Set by query_names */
     bool also;        /* another source sent CPU time of some of these processes, too: it is counted once */
     char hidden[128]; /* runtimes of some of these processes whose functions are not shown, with "; " between */
+    struct store_spool spool; /* is missing from the answer */
     uint32_t damaged; /* pieces that could not be read and are missing from the answer */
     char damage[200]; /* message about the first of them */
 };
@@ -215,6 +230,8 @@ struct store_stats {
     uint64_t duplicates, rejected;
     uint64_t series, services, stacks, locations; /* known at present */
     uint64_t segments, segment_bytes, symbol_bytes, log_bytes, catalog_bytes, disk_bytes;
+    uint64_t beside_bytes;  /* of other files in the store's directory: spans, uploads, the reserve, ... */
+    uint64_t dropped_bytes; /* dropped over the limits of size, since start */
     struct {
         const char *name;
         uint64_t bytes;
@@ -237,7 +254,14 @@ struct store_stats {
     char damage[200];  /* message about the first of them */
     bool stopped;      /* a sync failed: nothing is acknowledged from then on */
     char problem[240]; /* why nothing is accepted at present; "" = everything is */
+    struct store_spool spool;
     int64_t clock_ahead_ns; /* how far the wall clock is ahead of the time that retention trusts; 0 = not ahead */
+};
+
+/* What a tenant has on the disk. */
+struct store_disk {
+    uint64_t profiles, beside; /* bytes; beside: store_config.tenant_beside */
+    uint64_t limit;            /* 0: only that of the store */
 };
 
 /* What a user has to confirm: that the wall clock is right although it jumped; that damage has been seen. */
@@ -326,6 +350,8 @@ struct store_ops {
     int (*flush)(struct store *s, struct err *e); /* moves data from memory to disk */
     int (*snapshot)(struct store *s, const char *dir, struct err *e);
     int (*stats)(struct store *s, struct store_stats *ret);
+    /* NULL where the engine does not know what belongs to whom. */
+    int (*disk)(struct store *s, const char *tenant, struct store_disk *ret);
     /* Reads everything; fn is called for each part and for each damage. */
     int (*check)(struct store *s, store_report_fn fn, void *ctx, struct err *e);
     int (*confirm)(struct store *s, enum store_confirm what, struct err *e); /* NULL: there is nothing to confirm */

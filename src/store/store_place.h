@@ -10,6 +10,8 @@
 
 /* The file that every store in a directory has. */
 #define STORE_PLACE_MARK "FORMAT"
+/* The folder for copies that a running server makes (POST /api/v1/snapshot). It does not count for retention.size. */
+#define STORE_PLACE_SNAPSHOTS "snapshots"
 
 /* Whether there is a store at a location: a directory with one, or a location of an engine that needs no directory. */
 bool store_place_exists(const char *place);

@@ -69,17 +69,28 @@ static const struct confine_rule opening[] = {
 };
 /* clang-format on */
 
-enum { RULES_MAX = 1 + ARRAY_SIZE(opening) };
+/* What starting a program in place of this one needs. */
+static const struct confine_rule starting[] = {
+    CALL(execve),     CALL(set_tid_address), CALL(set_robust_list), CALL(rseq), CALL(prlimit64),
+#ifdef __x86_64__
+    CALL(arch_prctl),
+#endif
+};
 
+enum { RULES_MAX = 1 + ARRAY_SIZE(opening) + ARRAY_SIZE(starting) };
+
+/* At most v: a limit that is lower already cannot be raised. */
 static int limit(int what, rlim_t v)
 {
-    const struct rlimit l = {v, v};
+    struct rlimit l = {v, v};
 
+    if (getrlimit((__rlimit_resource_t) what, &l) == 0)
+        l.rlim_cur = l.rlim_max = MIN(v, l.rlim_max);
     return setrlimit((__rlimit_resource_t) what, &l) < 0 ? -errno : 0;
 }
 
 /* Allows only reading below these folders. -EOPNOTSUPP on a kernel without Landlock, or where it is switched off. */
-static int restrict_files(const char *const *folders)
+static int restrict_files(const char *const *folders, bool may_exec)
 {
     const struct landlock_ruleset_attr all = {.handled_access_fs = FILES_ALL};
     int ruleset = (int) syscall(SYS_landlock_create_ruleset, &all, sizeof all, 0), r = 0;
@@ -87,8 +98,9 @@ static int restrict_files(const char *const *folders)
     if (ruleset < 0)
         return errno == ENOSYS ? -EOPNOTSUPP : -errno;
     for (; *folders && r == 0; folders++) {
-        struct landlock_path_beneath_attr below = {.allowed_access =
-                                                       LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR,
+        struct landlock_path_beneath_attr below = {.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE |
+                                                                     LANDLOCK_ACCESS_FS_READ_DIR |
+                                                                     (may_exec ? LANDLOCK_ACCESS_FS_EXECUTE : 0),
                                                    .parent_fd = fd_open(AT_FDCWD, *folders, O_PATH | O_DIRECTORY, 0)};
 
         if (below.parent_fd < 0)
@@ -104,15 +116,21 @@ static int restrict_files(const char *const *folders)
 }
 
 /* abort() signals the process itself; no other process may be signalled. fstat() of glibc is newfstatat(). */
-static int filter_calls(bool no_files)
+static int filter_calls(bool no_files, bool may_exec)
 {
     struct confine_rule more[RULES_MAX] = {
         {.call = __NR_tgkill, .when = CONFINE_ONE_OF, .arg = 0, .values = {(uint32_t) getpid()}},
         {.call = __NR_newfstatat, .when = CONFINE_ONE_OF, .arg = 3, .values = {AT_EMPTY_PATH}}};
 
+    size_t n = no_files ? 2 : 1 + ARRAY_SIZE(opening);
+
     if (!no_files)
         memcpy(more + 1, opening, sizeof opening);
-    return confine_calls(rules, ARRAY_SIZE(rules), more, no_files ? 2 : RULES_MAX);
+    if (may_exec) {
+        memcpy(more + n, starting, sizeof starting);
+        n += ARRAY_SIZE(starting);
+    }
+    return confine_calls(rules, ARRAY_SIZE(rules), more, n);
 }
 
 int symbol_process_confine(const struct symbol_confine *c)
@@ -131,12 +149,12 @@ int symbol_process_confine(const struct symbol_confine *c)
     if (r >= 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         r = -errno;
     if (r >= 0 && c->folders && !no_files)
-        r = restrict_files(c->folders);
+        r = restrict_files(c->folders, c->may_exec);
     if (r == -EOPNOTSUPP) {
-        no_files = true;
+        no_files = !c->may_exec; /* a program must be read to be started */
         r = 0;
     }
     if (r >= 0)
         r = confine_caps(0);
-    return r < 0 ? r : filter_calls(no_files);
+    return r < 0 ? r : filter_calls(no_files, c->may_exec);
 }

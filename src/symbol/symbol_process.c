@@ -20,6 +20,8 @@
 
 enum { ARGS_MAX = 16, DEADLY_MAX = 256, TIMEOUT_DEFAULT_MS = 60000 };
 
+#define REFUSED_NS (10 * 60 * NS_PER_S)
+
 struct symbol_question {
     uint64_t binary; /* hash of path and build id */
     uint32_t n_addresses;
@@ -37,9 +39,10 @@ struct symbol_process {
     bool killed; /* killed by someone else, or for lack of memory: not because of the file it read */
     struct symbol_question question;
     struct buf in; /* the part of the answer received so far */
-    struct {
+    struct symbol_deaths {
         uint64_t binary;
-        unsigned deaths;
+        unsigned n;
+        int64_t until; /* monotonic: refused until then */
     } deadly[DEADLY_MAX];
     unsigned n_deadly;
 };
@@ -101,28 +104,35 @@ static void forget_dead(struct symbol_process *p)
         stop(p);
 }
 
-static unsigned *deaths_of(struct symbol_process *p, uint64_t binary, bool add)
+static struct symbol_deaths *deaths_of(struct symbol_process *p, uint64_t binary)
 {
-    for (unsigned i = 0; i < p->n_deadly; i++)
+    for (unsigned i = 0; i < MIN(p->n_deadly, (unsigned) DEADLY_MAX); i++)
         if (p->deadly[i].binary == binary)
-            return &p->deadly[i].deaths;
-    if (!add || p->n_deadly == DEADLY_MAX)
-        return NULL;
-    p->deadly[p->n_deadly].binary = binary;
-    p->deadly[p->n_deadly].deaths = 0;
-    return &p->deadly[p->n_deadly++].deaths;
+            return &p->deadly[i];
+    return NULL;
+}
+
+/* The oldest is forgotten when there are too many. */
+static void count_death(struct symbol_process *p, uint64_t binary)
+{
+    struct symbol_deaths *d = deaths_of(p, binary);
+
+    if (!d) {
+        d = &p->deadly[p->n_deadly++ % DEADLY_MAX];
+        *d = (struct symbol_deaths){.binary = binary};
+    }
+    if (++d->n >= 2)
+        d->until = clock_mono() + REFUSED_NS;
 }
 
 static int died(struct symbol_process *p, int r, struct err *e)
 {
-    unsigned *deaths = deaths_of(p, p->question.binary, true);
     const char *path = p->question.path;
     int status = stop(p);
 
     p->killed = WIFSIGNALED(status) && (WTERMSIG(status) == SIGKILL || WTERMSIG(status) == SIGTERM) &&
                 r != -ETIMEDOUT && r != -EBADMSG;
-    if (deaths)
-        ++*deaths;
+    count_death(p, p->question.binary);
     if (r == -ETIMEDOUT)
         return err_set(e, -ETIMEDOUT, "the symbolizer took longer than %d ms for '%s'", p->timeout_ms, path);
     if (r == -EBADMSG)
@@ -138,13 +148,14 @@ static int ask(struct symbolizer *base, const struct symbol_request *q, struct e
     struct symbol_process *p = container_of(base, struct symbol_process, base);
     uint64_t binary = hash_mix(hash64_str(q->path), ~hash64_str(q->build_id));
     _cleanup_(buf_done) struct buf b = BUF_INIT;
-    unsigned *deaths = deaths_of(p, binary, false);
+    const struct symbol_deaths *deaths = deaths_of(p, binary);
     int r = symbol_wire_put_request(&b, q);
 
     if (r < 0)
         return err_set(e, r, "the request for '%.*s' is too large", STR_FMT(q->path));
-    if (deaths && *deaths >= 2)
-        return err_set(e, -EIO, "the symbolizer crashed on '%.*s' before; not retrying", STR_FMT(q->path));
+    if (deaths && clock_mono() < deaths->until)
+        return err_set(e, -EIO, "the symbolizer crashed or hung on '%.*s' %u times; not retrying for ten minutes",
+                       STR_FMT(q->path), deaths->n);
     if (p->asked) /* that answer is no longer expected */
         stop(p);
     forget_dead(p);

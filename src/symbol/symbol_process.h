@@ -2,7 +2,7 @@
 /*
  * A symbolizer in a process of its own, because ELF and DWARF are hostile input: a crash ends only that process and not
  * the server. The child is `wick symbolize`, at the other end of a socket pair; it is started at the first request, and
- * again after it has died. A binary that killed it twice is refused from then on.
+ * again after it has died. A binary on which it crashed or hung twice is refused for ten minutes.
  *
  * Not thread-safe; a call waits for its answer.
  */
@@ -24,10 +24,11 @@ struct symbol_confine {
     const char *const
         *folders;  /* NULL-terminated: only files below them can be opened; NULL: all that the user can read */
     bool no_files; /* no file can be opened: only descriptors that are passed are read */
+    bool may_exec; /* another program may be started in place of this one; it is confined in the same way */
 };
 
 /* Gives up all privileges that answering requests does not need: no capabilities, no writing to files, no network, no
- * other programs, no signals to other processes; memory and open files are limited. On a kernel without Landlock, which
+ * other programs (but may_exec), no signals to other processes; memory and open files are limited. On a kernel without Landlock, which
  * restricts a process to folders, no file can be opened at all if folders are given: only descriptors that are passed
  * are read then. Returns 0, or a negative errno; the process must not go on then. */
 int symbol_process_confine(const struct symbol_confine *c);

@@ -54,6 +54,11 @@ static const uint8_t *find_fde(const uint8_t *header, uint64_t pc)
     return a ? header + s32(table + (a - 1) * 8ul + 4) : NULL;
 }
 
+bool direct_works(void)
+{
+    return _dl_find_object != NULL;
+}
+
 bool direct_rule(uint64_t pc, enum cfi_arch arch, struct unwind_rule *ret)
 {
     struct dl_find_object object;
@@ -84,6 +89,11 @@ bool direct_rule(uint64_t pc, enum cfi_arch arch, struct unwind_rule *ret)
 }
 
 #else
+
+bool direct_works(void)
+{
+    return false;
+}
 
 bool direct_rule(uint64_t pc, enum cfi_arch arch, struct unwind_rule *ret)
 {

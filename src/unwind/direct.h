@@ -11,6 +11,8 @@
 
 #include "unwind/cfi.h"
 
+/* False where the C library is too old for direct_rule(). */
+bool direct_works(void);
 /* pc: a run-time address in code of this process that is running, or that a call will return into (so it cannot be
  * unloaded in the meantime). False when no object holds it, when its object has no search table, or on a libc before
  * 2.35. */

@@ -33,7 +33,9 @@ static const struct {
     {"runtime.sigreturn__sigaction", UNWIND_CFA_SIGNAL},
 };
 
-static bool special_rule(struct str name, struct unwind_rule *ret)
+/* Where code switches stacks, the frame pointer is that of the frame on the other one. arm64: it is 8 below that frame, which is
+ * of 16 bytes. */
+static bool special_rule(struct str name, enum cfi_arch arch, struct unwind_rule *ret)
 {
     if (str_ends(name, STR(".abi0")))
         name.n -= 5;
@@ -47,9 +49,11 @@ static bool special_rule(struct str name, struct unwind_rule *ret)
             continue;
         ret->cfa = (__u8) specials[i].cfa;
         if (ret->cfa == UNWIND_CFA_SWITCH) {
-            ret->cfa_off = 16;
+            ret->cfa_off = arch == CFI_X86_64 ? 16 : 24;
             ret->flags = UNWIND_FP_SAVED;
-            ret->fp = -2;
+            ret->fp = arch == CFI_X86_64 ? -2 : -3;
+            ret->ra = arch == CFI_X86_64 ? UNWIND_RA_X86 : UNWIND_RA_OFFSET;
+            ret->aux = arch == CFI_X86_64 ? 0 : -2;
         }
         return true;
     }
@@ -100,7 +104,7 @@ static int run(const struct unwind_source *s, uint32_t i, cfi_emit *emit, void *
 
     if (!pclntab_function(&g->table, i, &fn))
         return 0;
-    if (g->arch == CFI_X86_64 && special_rule(fn.name, &rule))
+    if (special_rule(fn.name, g->arch, &rule))
         return emit(arg, fn.entry, &rule);
     return pclntab_each_sp(&g->table, &fn, emit_value, &r);
 }

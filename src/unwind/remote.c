@@ -37,7 +37,8 @@ static enum remote_result signal_frame(struct remote_regs *w, const struct proc_
     w->sp = g[31];
     w->pc = g[32];
 #endif
-    w->exact = w->is_leaf = true;
+    w->exact = !remote_after_syscall(w->leaf, w->pc);
+    w->is_leaf = true;
     return REMOTE_STEPPED;
 }
 
@@ -113,6 +114,19 @@ static void arrive(struct remote_regs *w, uint64_t pc, uint64_t sp, uint64_t fp)
     w->exact = w->is_leaf = false;
 }
 
+/* Go on arm64 keeps the frame pointer just below the stack pointer, where a copy of the stack may not reach: its own frames do
+ * without it. */
+static bool read_fp(const struct remote_regs *w, const struct unwind_rule *r, const struct proc_memory *m, uint64_t cfa,
+                    uint64_t *ret)
+{
+    uint64_t at = (r->flags & UNWIND_FP_AT_FP ? w->fp : cfa) + (uint64_t) ((int64_t) r->fp * 8);
+
+    if (proc_memory_u64(m, at, ret))
+        return true;
+    *ret = 0;
+    return at < w->sp;
+}
+
 enum remote_result remote_step(struct remote_regs *w, const struct unwind_rule *r, const struct proc_memory *m)
 {
     uint64_t cfa, ra, fp = w->fp, bx = w->bx;
@@ -127,8 +141,7 @@ enum remote_result remote_step(struct remote_regs *w, const struct unwind_rule *
         return REMOTE_BAD; /* a stack is walked in one direction, except where a runtime switches stacks */
     if (!find_ra(w, r, m, cfa, &ra))
         return REMOTE_BAD;
-    if (r->flags & UNWIND_FP_SAVED &&
-        !proc_memory_u64(m, (r->flags & UNWIND_FP_AT_FP ? w->fp : cfa) + (uint64_t) ((int64_t) r->fp * 8), &fp))
+    if (r->flags & UNWIND_FP_SAVED && !read_fp(w, r, m, cfa, &fp))
         return REMOTE_BAD;
     if (r->flags & UNWIND_BX_SAVED &&
         !proc_memory_u64(m, (r->flags & UNWIND_BX_AT_FP ? w->fp : cfa) + (uint64_t) ((int64_t) r->aux * 8), &bx))

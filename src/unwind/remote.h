@@ -15,9 +15,22 @@ enum { REMOTE_REGS = 32 };
 struct remote_regs {
     uint64_t pc, sp, fp, bx;
     uint64_t leaf[REMOTE_REGS]; /* by DWARF number; valid while is_leaf */
-    bool exact;                 /* pc is the interrupted instruction, not a return address */
+    bool exact;                 /* pc is the interrupted instruction, not after a call or a system call */
     bool is_leaf;
 };
+
+/* True if the registers of a thread, by DWARF number, are those of a system call, which leaves the address after it in
+ * rcx. On arm64 nothing in them shows it. */
+static inline bool remote_after_syscall(const uint64_t *leaf, uint64_t pc)
+{
+#if defined(__x86_64__)
+    return leaf[2] == pc;
+#else
+    (void) leaf;
+    (void) pc;
+    return false;
+#endif
+}
 
 enum remote_result {
     REMOTE_STEPPED,

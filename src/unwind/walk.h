@@ -116,7 +116,7 @@ static inline void walk_from_regs(struct walk *w, const uint64_t *gregs)
     w->fp = gregs[REG_RBP];
     w->bx = gregs[REG_RBX];
     w->leaf = gregs;
-    w->exact = true;
+    w->exact = gregs[REG_RCX] != gregs[REG_RIP]; /* a system call leaves the address after it in rcx */
 }
 
 static inline void walk_init_ucontext(struct walk *w, const ucontext_t *uc)

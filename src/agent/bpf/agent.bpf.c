@@ -23,29 +23,14 @@ struct {
 } filter SEC(".maps");
 
 struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 1 << 20); /* the loader sets it according to the number of CPUs */
-} events SEC(".maps");
-
-struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
     __type(value, struct agent_stats);
 } stats SEC(".maps");
 
-/* Indexed by CPU: a value of a per-CPU map may not be this large. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct agent_stack);
-} stacks SEC(".maps");
-
 const volatile __u64 pid_namespace_device = 0, pid_namespace_inode = 0; /* 0: the initial namespace */
-const volatile __u32 cpus = 1;
-
-struct agent_control control = {.take_unknown = 1};
+const volatile __u32 kernel_stack = 16384; /* bytes */
 
 static __always_inline __u64 current_pid_tgid(void)
 {
@@ -97,7 +82,8 @@ static __always_inline void read_span(struct walk_state *w)
 /* True if the user side can continue the walk. */
 static __always_inline bool is_unfinished(struct agent_event *e)
 {
-    return e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE;
+    return e->end == AGENT_END_NO_PROCESS || e->end == AGENT_END_NO_MAPPING || e->end == AGENT_END_NO_PAGE ||
+           e->end == AGENT_END_CODE;
 }
 
 /* A css_set is the membership in the control groups of all hierarchies. Its address may be used again for another one:
@@ -123,23 +109,29 @@ static __always_inline void read_task(struct agent_task *to)
 }
 
 /* Copies `chunk` bytes, at most a page, from *at to bytes + *n, and advances both; false when *n is over `most` or the page
- * cannot be read. The barriers keep the compiler from proving the limits by itself, so that the verifier sees them checked. */
-static __always_inline bool copy_chunk(struct agent_stack *c, __u32 *n, __u32 most, __u64 chunk, __u64 *at)
+ * cannot be read. */
+static __always_inline bool copy_chunk(struct agent_stack *c, __u32 *n, const __u32 most, __u64 chunk, __u64 *at)
 {
-    __u32 to = *n;
-
-    BARRIER(to);
-    if (to > most)
+    if (*n > most || read_user(step_bytes(c->bytes, *n, most), chunk, 4096, *at))
         return false;
-    BARRIER(chunk);
-    if (chunk > 4096)
-        return false;
-    if (bpf_probe_read_user(c->bytes + to, chunk, (void *) *at))
-        return false;
-    *n = to + chunk;
+    *n += chunk;
     *at += chunk;
     return true;
 }
+
+static __always_inline bool copy_args_page(struct agent_stack *c, __u32 *n, const __u32 most, __u64 *at, __u64 end)
+{
+    __u64 chunk = 4096 - (*at & 4095);
+
+    if (end <= *at)
+        return false;
+    if (chunk > end - *at)
+        chunk = end - *at;
+    return copy_chunk(c, n, most, chunk, at);
+}
+
+/* Not a loop: clang 15 does not unroll it. */
+_Static_assert(AGENT_ARGS_BYTES == 2 * 4096, "copy_args() copies two pages");
 
 /* Copies the command line and the environment to bytes + n; returns the new number of bytes. The kernel leaves a gap of
  * random size between them and the first frame, so that most copies of a stack end before them. */
@@ -150,19 +142,8 @@ static __always_inline __u32 copy_args(struct agent_stack *c, __u32 n)
 
     if (!at)
         return n;
-#pragma unroll
-    for (int i = 0; i < AGENT_ARGS_BYTES / 4096; i++) {
-        __u64 chunk = 4096 - (at & 4095);
-
-        if (end <= at)
-            break;
-        if (chunk > end - at)
-            chunk = end - at;
-        if (!copy_chunk(c, &n, AGENT_STACK_BYTES + i * 4096, chunk, &at))
-            break;
-    }
-    if (n > AGENT_STACK_BYTES + AGENT_ARGS_BYTES)
-        n = AGENT_STACK_BYTES + AGENT_ARGS_BYTES;
+    if (copy_args_page(c, &n, AGENT_STACK_BYTES, &at, end))
+        copy_args_page(c, &n, AGENT_STACK_BYTES + 4096, &at, end);
     c->task.n = n - begin;
     return n;
 }
@@ -195,12 +176,10 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
         if (!copy_chunk(c, &n, AGENT_STACK_BYTES - 4096, 4096 - (at & 4095), &at))
             break;
     }
-    if (n > AGENT_STACK_BYTES)
-        n = AGENT_STACK_BYTES;
     c->n = n;
     n = copy_args(c, n);
-    if (bpf_ringbuf_output(&events, c, __builtin_offsetof(struct agent_stack, bytes) + n,
-                           control.wake || used > control.copy_room / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
+    if (put_ring(&events, c, __builtin_offsetof(struct agent_stack, bytes) + n, sizeof *c,
+                 control.wake || used > control.copy_room / 8 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP)) {
         st->lost++;
         return;
     }
@@ -215,15 +194,18 @@ static __always_inline void copy_stack(struct walk_state *w, struct agent_stats 
 }
 
 /* Reads the user registers as the kernel saved them; they are right whether user or kernel code was interrupted. Before
- * 5.15 no helper returns their address: they are at the top of the kernel stack. */
+ * 5.15 no helper returns their address: they are at the top of the kernel stack. Later they need not be: x86-64 with FRED
+ * leaves room above them. */
 static __always_inline void read_user_regs(struct task_struct *task, arch_regs *ret, bool bounded)
 {
     void *at;
 
-    if (bounded)
-        at = BPF_CORE_READ(task, stack) + ARCH_KERNEL_STACK - bpf_core_type_size(struct pt_regs);
-    else
+    if (!bounded)
         at = (void *) bpf_task_pt_regs(task);
+    else if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+        at = (void *) bpf_task_pt_regs(bpf_get_current_task_btf());
+    else
+        at = BPF_CORE_READ(task, stack) + kernel_stack - bpf_core_type_size(struct pt_regs);
     bpf_probe_read_kernel(ret, sizeof *ret, at);
 }
 
@@ -246,7 +228,7 @@ static __always_inline bool walk_begin(struct walk_state *w, struct task_struct 
 
     read_user_regs(task, &regs, bounded);
     __builtin_memset(&w->s->at, 0, sizeof w->s->at);
-    w->s->at.exact = w->s->at.is_leaf = 1;
+    w->s->at.is_leaf = 1;
     w->s->at.tp = tp;
     arch_begin(w, &regs);
     w->s->event.end = AGENT_END_NO_PROCESS;
@@ -302,12 +284,9 @@ static __always_inline void kernel_frames(void *ctx, struct agent_event *e, __u6
 
 static __always_inline void send(struct agent_event *e, struct agent_stats *st)
 {
-    __u32 n = e->n_words;
-
-    if (n > AGENT_WORDS)
-        n = AGENT_WORDS;
     st->samples++;
-    if (bpf_ringbuf_output(&events, e, __builtin_offsetof(struct agent_event, words) + n * 8, BPF_RB_NO_WAKEUP))
+    if (put_ring(&events, e, __builtin_offsetof(struct agent_event, words) + e->n_words * 8, sizeof *e,
+                 BPF_RB_NO_WAKEUP))
         st->lost++;
 }
 

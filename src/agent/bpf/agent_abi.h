@@ -7,12 +7,14 @@
  *   rules       every distinct rule once, for all files; rows in shards point here (row.rule is global there)
  *   pages       (file, ELF address / 65536) -> where its rows are. Contains only pages that were hit: a miss is
  *               reported with the sample, and the user side adds the page
+ *   code_rules  (file, ELF address) -> the number of a rule that the user side inferred from code without call frame information;
+ *               0: there is none. What is not in it is reported with the sample
  *   processes   pid -> struct agent_process: its identity and its executable mappings, sorted by start. Loaded when a
  *               pid is first sampled
  *   langs       pid -> struct agent_lang (lang_abi.h): what the steps of a language need to know of the process
  *   filter      pid -> u32: AGENT_SKIP, or 1 for "sample it", or n > 1 for one sample in n. Checked first
- *   events      ring buffer, struct agent_event and struct agent_stack; only a copied stack wakes the reader (see
- *               agent_control.wake)
+ *   events      ring buffer, struct agent_event, struct agent_stack and struct agent_memory; only a copied stack wakes the
+ *               reader (see agent_control.wake)
  *   stats       per CPU, struct agent_stats
  *
  * Event: a run of words after the header, kernel frames first, then user frames, leaf first in both.
@@ -39,10 +41,13 @@ enum {
     AGENT_SHARDS = 256, /* at most; the user side stays within its budget */
     AGENT_RULES = 65536,
     AGENT_PAGES = 65536,
+    AGENT_CODE_RULES = 16384,
     AGENT_PROCESSES = 1024,    /* loaded at a time; 8 KiB each */
     AGENT_STACK_BYTES = 65536, /* of a stack copy */
     AGENT_ARGS_BYTES = 8192,   /* of the command line and the environment */
     AGENT_LANG_WORDS = 3,
+    AGENT_PIECES = 6, /* of a struct agent_memory */
+    AGENT_MEMORY_BYTES = 32768,
     AGENT_WAIT_WORDS = 128, /* of the stack of a wait, kept with its task; deeper stacks are sent ahead */
     AGENT_STEPS = 1600,     /* of a walk: native frames and languages' */
     AGENT_RED_ZONE = 128,   /* below sp; copied as well, because leaf functions keep things there */
@@ -69,6 +74,11 @@ struct agent_page_key {
 
 struct agent_page {
     __u32 row, n; /* row: shard * 65536 + index in it; n == 0: the page has no rows */
+};
+
+struct agent_code_key {
+    __u64 address;
+    __u32 file, pad;
 };
 
 enum {
@@ -113,6 +123,7 @@ enum agent_end {
     AGENT_END_NO_MAPPING, /* code at an address outside of the mappings in its record */
     AGENT_END_NO_PAGE,    /* missing_file and missing_page say which */
     AGENT_END_NO_RULE,    /* there is no rule for this address */
+    AGENT_END_CODE,       /* the same, and the user side has not looked at the code there */
     AGENT_END_READ,       /* memory that cannot be read */
     AGENT_END_DEPTH,
     AGENT_END_BAD, /* an invalid frame */
@@ -120,10 +131,11 @@ enum agent_end {
 };
 
 enum agent_kind {
-    AGENT_EVENT_STACK = 1, /* struct agent_stack; the others are struct agent_event */
+    AGENT_EVENT_STACK = 1, /* struct agent_stack; what follows are struct agent_event, but for AGENT_EVENT_MEMORY */
     AGENT_EVENT_CPU,
     AGENT_EVENT_OFFCPU,
     AGENT_EVENT_WAIT,         /* the stack of a wait that has begun, ahead of the AGENT_EVENT_OFFCPU that refer to it */
+    AGENT_EVENT_MEMORY,       /* struct agent_memory */
     AGENT_EVENT_COUNTED = 16, /* + the number of the event (perf_events.h); value_ns: events that it stands for */
 };
 
@@ -135,12 +147,13 @@ enum {
     AGENT_EVENT_LANG_CUT = 1 << 4, /* the language has more frames than are here */
     AGENT_EVENT_KEPT = 1 << 5,     /* its stack was sent in the AGENT_EVENT_WAIT with the same tid and wait_ns */
     AGENT_EVENT_ASK = 1 << 6,      /* AGENT_EVENT_WAIT: the user side reads the stack itself, from `resume` on */
+    AGENT_EVENT_INFERRED = 1 << 7, /* a rule of code_rules was used */
 };
 
 enum agent_word {
-    AGENT_WORD_NATIVE = 0, /* a return address: the call is just before it */
-    AGENT_WORD_EXACT = 1,  /* the interrupted instruction itself: a leaf, or below a signal frame */
-    AGENT_WORD_LANG = 16,  /* + the number of the language (lang_abi.h) */
+    AGENT_WORD_NATIVE = 0, /* the call is just before it; also a leaf in a system call */
+    AGENT_WORD_EXACT = 1, /* the instruction itself: interrupted (a leaf, or below a signal frame), or a signal frame */
+    AGENT_WORD_LANG = 16, /* + the number of the language (lang_abi.h) */
 };
 #define AGENT_WORD_KIND(w) ((__u32) ((w) >> 56))
 #define AGENT_WORD_VALUE(w) ((w) & ~(0xffull << 56))
@@ -186,6 +199,21 @@ struct agent_stack {
     struct agent_task task;                           /* zero in copies that BPF did not make */
     __u8 bytes[AGENT_STACK_BYTES + AGENT_ARGS_BYTES]; /* n of the stack, then task.n */
 };
+
+/* What a language needs to name a frame, copied from the process at the first sample that has the frame: later it may be
+ * something else. It is in the ring before the sample. */
+struct agent_memory {
+    __u8 kind, pad[3];
+    __u32 pid;
+    __u64 time_ns;
+    __u64 words[AGENT_LANG_WORDS]; /* of the frame, as far as they identify its function */
+    struct {
+        __u64 address, n;
+    } pieces[AGENT_PIECES]; /* in bytes, one after the other */
+    __u8 bytes[AGENT_MEMORY_BYTES];
+};
+
+_Static_assert(sizeof(struct agent_memory) <= sizeof(struct agent_stack), "the BPF programs have one buffer for both");
 
 struct agent_stats {
     __u64 samples, ns; /* program runs that took a sample; time of all runs */

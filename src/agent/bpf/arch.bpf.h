@@ -2,8 +2,10 @@
 /*
  * What differs between machine architectures. Included by walk.bpf.h after struct walk_state and its helpers.
  *
+ *   ARCH_TRACE_FRAMES   kernel frames of a program at a tracepoint: its own, and those of the functions that run it
  *   arch_regs           a user's registers, as the kernel saves them; ARCH_PC of them; ARCH_TP of a task: thread pointer
- *   arch_begin          sets the start of a walk from them
+ *   arch_begin          sets the start of a walk from them, exact unless they are those of a system call
+ *   arch_after_syscall  true if the registers that a signal interrupted are those of a system call
  *   arch_signal_frame   the registers that a signal interrupted, from the frame at sp
  *   arch_read_ra        the return address
  *   arch_code           an address without its tag and authentication bits
@@ -18,13 +20,14 @@ typedef struct pt_regs arch_regs;
 #define ARCH_TP thread.fsbase
 
 /* ARCH_DTV: offset from tp of glibc's pointer to a thread's TLS blocks */
-enum { ARCH_BX = 3, ARCH_DTV = 8, ARCH_KERNEL_STACK = 16384 };
+enum { ARCH_BX = 3, ARCH_DTV = 8, ARCH_SWITCH_CFA = 16, ARCH_TRACE_FRAMES = 2 };
 
 static __always_inline void arch_begin(struct walk_state *w, const arch_regs *g)
 {
     __u64 *leaf = w->s->event.resume.leaf;
 
     w->s->at.pc = g->rip;
+    w->s->at.exact = (__s64) g->orig_rax < 0;
     w->s->at.sp = g->rsp;
     w->s->at.fp = g->rbp;
     w->s->at.bx = g->rbx;
@@ -41,6 +44,12 @@ static __always_inline void arch_begin(struct walk_state *w, const arch_regs *g)
     leaf[13] = g->r13;
     leaf[14] = g->r14;
     leaf[15] = g->r15;
+}
+
+/* A system call leaves the address after it in rcx. */
+static __always_inline bool arch_after_syscall(struct walk_state *w)
+{
+    return w->s->event.resume.leaf[2] == w->s->at.pc;
 }
 
 /* ucontext at sp; gregs from +40: r8..r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip. */
@@ -80,7 +89,10 @@ static __always_inline __u64 arch_code(__u64 address)
 
 #elif defined(__TARGET_ARCH_arm64)
 
-typedef struct user_pt_regs arch_regs; /* the kernel's pt_regs begin with it */
+typedef struct {
+    __u64 regs[31], sp, pc, pstate, orig_x0;
+    __s32 syscallno;
+} arch_regs; /* the kernel's pt_regs begin with it */
 #define ARCH_PC(regs) ((regs)->pc)
 #define ARCH_TP thread.uw.tp_value
 
@@ -91,8 +103,10 @@ struct pt_regs {
 enum {
     ARCH_BX = 255,
     ARCH_DTV = 0,
-    ARCH_KERNEL_STACK = 16384,
+    ARCH_SWITCH_CFA = 24, /* go_table.c */
+    ARCH_TRACE_FRAMES = 4,
     ARCH_FP = 29,
+    ARCH_G = 28, /* Go's g, also in system calls */
     ARCH_LR = 30,
     ARCH_CONTEXT = 128 + 176 + 8
 };
@@ -102,11 +116,18 @@ static __always_inline void arch_begin(struct walk_state *w, const arch_regs *g)
     __u64 *leaf = w->s->event.resume.leaf;
 
     w->s->at.pc = g->pc;
+    w->s->at.exact = g->syscallno < 0;
     w->s->at.sp = g->sp;
     w->s->at.fp = g->regs[ARCH_FP];
 #pragma unroll
     for (int i = 0; i <= ARCH_LR; i++)
         leaf[i] = g->regs[i];
+}
+
+/* Nothing in them shows it. */
+static __always_inline bool arch_after_syscall(struct walk_state *w)
+{
+    return false;
 }
 
 /* siginfo (128 bytes) at sp, then ucontext; its mcontext at +176: fault address, x0..x30, sp, pc. */

@@ -26,6 +26,22 @@ enum { LANG_NO_STEP = -1 };
         return LANG_NO_STEP;                                      \
     }
 
+/* Adds n bytes of the process as piece i of what is sent, after the *used bytes before; false if there is no room for them, or they
+ * cannot be read. room: where each piece begins at most, and where the last one ends. Whoever sends sets all pieces: the buffer held
+ * something else. */
+static __always_inline bool add_piece(struct agent_memory *to, const __u32 i, __u64 *used, const __u32 *room,
+                                      __u64 address, __u64 n)
+{
+    const __u32 begin = room[i], most = room[i + 1] - begin;
+
+    if (n > most || *used > begin || read_user(step_bytes(to->bytes, *used, begin), n, most, address))
+        return false;
+    to->pieces[i].address = address;
+    to->pieces[i].n = n;
+    *used += n;
+    return true;
+}
+
 #include "agent/lang/langs.bpf.h"
 
 static __always_inline long lang_step(struct walk_state *w)

@@ -20,6 +20,13 @@ enum {
     AGENT_LABEL_VALUE = 48,
 };
 
+/* A step of a hash that both sides compute. */
+static inline __attribute__((always_inline)) __u64 agent_hash_step(__u64 hash, __u64 word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+    return hash ^ hash >> 29;
+}
+
 /* What the language's programs know of a process. */
 struct agent_lang {
     __u32 number, pad;

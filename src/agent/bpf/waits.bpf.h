@@ -84,7 +84,7 @@ static __always_inline void keep_words(struct agent_wait *wait, struct agent_eve
 
     if (n > AGENT_WAIT_WORDS)
         n = AGENT_WAIT_WORDS;
-    bpf_probe_read_kernel(wait->words, n * 8, e->words);
+    read_kernel(wait->words, n * 8, sizeof wait->words, e->words);
     wait->n_words = n;
     wait->n_kernel = e->n_kernel;
 }
@@ -111,7 +111,7 @@ static __always_inline void tell_wait(struct task_struct *task, struct agent_wai
     e->value_ns = now - wait->since_ns;
     e->mm = wait->mm;
     BPF_CORE_READ_INTO(&e->comm, task, comm);
-    bpf_probe_read_kernel(e->words, n * 8, wait->words);
+    read_kernel(e->words, n * 8, sizeof wait->words, wait->words);
     if (wait->flags & AGENT_EVENT_SPAN) {
         __builtin_memcpy(e->trace_id, wait->trace_id, sizeof e->trace_id);
         __builtin_memcpy(e->span_id, wait->span_id, sizeof e->span_id);
@@ -175,12 +175,14 @@ static __always_inline void begin_wait(void *ctx, struct task_struct *prev, stru
     weight = id >> 32 && prev->mm ? filter_weight(id >> 32) : 0;
     w.s = weight ? bpf_map_lookup_elem(&scratches, &zero) : NULL;
     wait = w.s ? bpf_task_storage_get(&waits, prev, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
-    if (!wait)
+    if (!wait) { /* left out, or the kernel had no memory that can be allocated here */
+        st->lost += w.s != NULL;
         return;
+    }
     end_unseen(prev, wait, &w.s->event, st, now);
     e = begin_event(&w, AGENT_EVENT_OFFCPU, id, now);
     if (!control.no_kernel)
-        kernel_frames(ctx, e, 2); /* skips this program and the kernel function that runs programs at a tracepoint */
+        kernel_frames(ctx, e, ARCH_TRACE_FRAMES);
     e->mm = (__u64) prev->mm;
     e->weight = drawn * weight;
     if (walk_begin(&w, prev, prev->ARCH_TP, false))
@@ -305,13 +307,14 @@ static __always_inline void begin_long(struct task_struct *task, struct agent_wa
     n = control.no_kernel ? 0 : bpf_get_task_stack(task, e->words, AGENT_KERNEL_FRAMES * 8, 0);
     if (n > 0)
         e->n_kernel = e->n_words = (n >> 3) & AGENT_KERNEL_FRAMES;
-    bpf_probe_read_kernel(&regs, sizeof regs, (void *) bpf_task_pt_regs(task));
+    read_user_regs(task, &regs, false);
     arch_begin(&w, &regs);
     e->resume.pc = s->at.pc;
     e->resume.sp = s->at.sp;
     e->resume.fp = s->at.fp;
     e->resume.bx = s->at.bx;
-    e->resume.exact = e->resume.is_leaf = 1;
+    e->resume.exact = s->at.exact;
+    e->resume.is_leaf = 1;
     tell_ahead(&w, wait, st);
 }
 

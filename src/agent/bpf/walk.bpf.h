@@ -20,6 +20,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "agent/bpf/agent_abi.h"
+#include "agent/bpf/bounds.bpf.h"
 #include "agent/bpf/lang_abi.h"
 
 struct mm_struct {
@@ -71,14 +72,14 @@ struct task_struct {
     char comm[16];
 } __attribute__((preserve_access_index));
 
-#define BARRIER(x) asm volatile("" : "+r"(x))
-
+/* The kernel compares the shards that the user side makes with this one: both are without types, of which 6.1 would want
+ * the same. */
 struct shard_map {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __uint(map_flags, BPF_F_MMAPABLE);
-    __type(key, __u32);
-    __type(value, struct agent_shard);
+    __uint(key_size, sizeof(__u32));
+    __uint(value_size, sizeof(struct agent_shard));
 } shard_0 SEC(".maps");
 
 struct {
@@ -106,6 +107,14 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, AGENT_CODE_RULES);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, struct agent_code_key);
+    __type(value, __u32);
+} code_rules SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, AGENT_PROCESSES);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __type(key, __u32);
@@ -120,13 +129,29 @@ struct {
     __type(value, struct agent_lang);
 } langs SEC(".maps");
 
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 1 << 20); /* the loader sets it according to the number of CPUs */
+} events SEC(".maps");
+
+/* Room for what is copied of a process; also for a struct agent_memory. Indexed by CPU: a value of a per-CPU map may not be
+ * this large. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct agent_stack);
+} stacks SEC(".maps");
+
+struct agent_control control = {.take_unknown = 1};
+
 /* The state of a walk. Not on the stack: the verifier tracks every value on the stack, and none in a map. */
 struct walk_place {
     __u64 pc, sp, fp, bx;
     __u64 tp; /* thread pointer */
     __u32 exact, is_leaf;
     __u32 walks; /* there are frames to walk here */
-    __u32 frames;
+    __u32 frames, marks;
     __u32 file;                                     /* of the last mapping: the next frame is usually in the same one */
     __u64 start, end, bias;                         /* likewise */
     __u32 page_file, page_number, page_row, page_n; /* the last page */
@@ -184,7 +209,7 @@ static __always_inline long put_word(struct walk_state *w, __u64 word)
 
     if (n >= AGENT_WORDS)
         return finish(w, AGENT_END_DEPTH);
-    e->words[n] = word;
+    *step_words(e->words, n, AGENT_WORDS - 1) = word;
     e->n_words = n + 1;
     return 0;
 }
@@ -234,26 +259,48 @@ static __always_inline int find_page(struct walk_state *w, __u64 address)
     return 1;
 }
 
-/* The rule in force at an ELF address, NULL with the reason in *end. */
-static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64 address, __u32 *end)
+/* Without bpf_loop, the verifier follows each frame of a loop: those programs leave all inferred rules to the user side. */
+const volatile bool no_code_rules;
+
+/* The number of the rule that was inferred for an address without a row. */
+static __always_inline __u32 inferred_rule(struct walk_state *w, __u64 address, __u32 *end)
 {
-    __u32 zero = 0, shard_key, rule_key;
+#if defined(__TARGET_ARCH_x86)
+    struct agent_code_key key = {address, w->s->at.file, 0};
+    __u32 *number;
+
+    if (no_code_rules) {
+        *end = w->s->at.is_leaf ? AGENT_END_CODE : AGENT_END_NO_RULE;
+        return 0;
+    }
+    number = bpf_map_lookup_elem(&code_rules, &key);
+    if (!number) {
+        *end = AGENT_END_CODE;
+        return 0;
+    }
+    if (*number)
+        w->s->event.flags |= AGENT_EVENT_INFERRED;
+    return *number;
+#else
+    return 0; /* code_rule.h is for x86-64 */
+#endif
+}
+
+/* The number of the rule of the row at an ELF address; 0: none. Its page was found. */
+static __always_inline __u32 rule_of_row(struct walk_state *w, __u64 address)
+{
+    __u32 zero = 0, shard_key;
     struct agent_shard *shard;
     __u64 base, last, low = address & 0xffff;
     void *inner;
 
-    if (!find_page(w, address)) {
-        *end = AGENT_END_NO_PAGE;
-        return NULL;
-    }
-    *end = AGENT_END_NO_RULE;
     if (!w->s->at.page_n)
-        return NULL;
+        return 0;
     shard_key = w->s->at.page_row / UNWIND_SHARD_ROWS;
     inner = bpf_map_lookup_elem(&shards, &shard_key);
     shard = inner ? bpf_map_lookup_elem(inner, &zero) : NULL;
     if (!shard)
-        return NULL;
+        return 0;
     base = w->s->at.page_row % UNWIND_SHARD_ROWS;
     last = base + w->s->at.page_n;
 #pragma unroll
@@ -265,17 +312,33 @@ static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64
         BARRIER(in);
         base += in << bit;
     }
-    rule_key = shard->rows[base & (UNWIND_SHARD_ROWS - 1)].rule;
-    if (!rule_key)
+    return shard->rows[base & (UNWIND_SHARD_ROWS - 1)].rule;
+}
+
+/* The rule in force at an ELF address, NULL with the reason in *end. */
+static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64 address, __u32 *end)
+{
+    __u32 number;
+
+    if (!find_page(w, address)) {
+        *end = AGENT_END_NO_PAGE;
         return NULL;
-    return bpf_map_lookup_elem(&rules, &rule_key); /* begins with the rule */
+    }
+    *end = AGENT_END_NO_RULE;
+    number = rule_of_row(w, address);
+    if (!number)
+        number = inferred_rule(w, address, end);
+    if (!number)
+        return NULL;
+    return bpf_map_lookup_elem(&rules, &number); /* begins with the rule */
 }
 
 static __always_inline long signal_frame(struct walk_state *w)
 {
     if (arch_signal_frame(w))
         return finish(w, AGENT_END_READ);
-    w->s->at.exact = w->s->at.is_leaf = 1;
+    w->s->at.exact = !arch_after_syscall(w);
+    w->s->at.is_leaf = 1;
     return 0;
 }
 
@@ -289,7 +352,7 @@ static __always_inline long stack_switch(struct walk_state *w)
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
     w->s->at.pc = arch_code(v[1]);
-    w->s->at.sp = w->s->at.fp + 16;
+    w->s->at.sp = w->s->at.fp + ARCH_SWITCH_CFA;
     w->s->at.fp = v[0];
     w->s->at.exact = w->s->at.is_leaf = 0;
     return 0;
@@ -397,7 +460,7 @@ static __always_inline int enter_mapping(struct walk_state *w, __u64 at)
 
 /* The word of a frame is added after its rule was found, so that a walk that is resumed elsewhere begins with this
  * frame. */
-static __noinline long one_frame(__u32 i, struct walk_state *w)
+static __always_inline long walk_frame(struct walk_state *w)
 {
     __u32 end = AGENT_END_NO_RULE;
     struct unwind_rule *r;
@@ -417,9 +480,9 @@ static __noinline long one_frame(__u32 i, struct walk_state *w)
         return without_file(w);
     }
     r = find_rule(w, at - w->s->at.bias, &end);
-    if (!r && end == AGENT_END_NO_PAGE)
+    if (!r && end != AGENT_END_NO_RULE)
         return finish(w, end);
-    if (put_word(w, w->s->at.pc | (__u64) w->s->at.exact << 56))
+    if (put_word(w, w->s->at.pc | (__u64) (w->s->at.exact | (r && r->cfa == UNWIND_CFA_SIGNAL)) << 56))
         return 1;
     w->s->at.frames++;
     if (!r)
@@ -427,11 +490,18 @@ static __noinline long one_frame(__u32 i, struct walk_state *w)
     return apply(w, r);
 }
 
-/* True when the walk has come to its end. */
+/* For bpf_loop. */
+static __noinline long one_frame(__u32 i, struct walk_state *w)
+{
+    return walk_frame(w);
+}
+
+/* True when the walk has come to its end. Without a call: before 6.0, arm64 refuses tail calls in programs that have calls. */
 static __always_inline bool walk_part(struct walk_state *w)
 {
+#pragma clang loop unroll(disable)
     for (int i = 0; i < WALK_PART; i++)
-        if (one_frame(i, w))
+        if (walk_frame(w))
             return true;
     return false;
 }

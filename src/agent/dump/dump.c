@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
+#include "proc/far_call.h"
 #include "proc/proc_maps.h"
 
 enum { MEMORY_MAX = 512 << 20, TABLES_MAX = 1 << 30, STACK_MAX = 64 << 10 };
@@ -79,21 +80,31 @@ static uint32_t only_language(uint64_t *words, uint32_t n)
     return out;
 }
 
+static uint64_t x28_of(const struct remote_regs *regs)
+{
+#if defined(__aarch64__)
+    return regs->leaf[28];
+#else
+    return 0;
+#endif
+}
+
 /* The frames of a thread whose native words are in t->words. *ret_task: the task that it runs. */
-static int add_language(struct taking *t, uint64_t thread_pointer, uint32_t n, bool no_native, struct dump_stack *st,
-                        uint64_t *ret_task)
+static int add_language(struct taking *t, const struct stopped_thread *from, uint32_t n, bool no_native,
+                        struct dump_stack *st, uint64_t *ret_task)
 {
     struct process *p = t->s->process;
-    struct lang_thread th = {.words = t->words + n};
+    struct lang_thread th = {.words = t->words + n, .x28 = x28_of(&from->regs)};
     int r;
 
     if (p->lang && p->lang->thread) {
-        p->lang->thread(p, thread_pointer, &t->s->arena, &th);
+        p->lang->thread(p, from->thread_pointer, &t->s->arena, &th);
         *ret_task = th.task;
-        if (th.n_words) {
-            n = p->lang->merge(p, t->words, 0, n, n + th.n_words, st->whole);
-            n = no_native ? only_language(t->words, n) : n;
-        }
+    }
+    th.n_words = lang_frames(p, &(struct lang_stack){&t->memory, t->words, t->s->fps, 0, n}, th.n_words);
+    if (th.n_words) {
+        n = p->lang->merge(p, t->words, 0, n, n + th.n_words, st->whole);
+        n = no_native ? only_language(t->words, n) : n;
     }
     r = copy_labels(t->s, th.labels, th.n_labels, st);
     return r < 0 ? r : dump_frames(t->s, t->words, n, st);
@@ -113,7 +124,7 @@ static int walk_threads(struct taking *t, const struct dump_options *o)
         if (!from->stopped)
             continue;
         n = dump_walk(s, &from->regs, &t->memory, t->words, &th->stack.whole);
-        r = add_language(t, from->thread_pointer, n, o->no_native, &th->stack, &t->running[i]);
+        r = add_language(t, from, n, o->no_native, &th->stack, &t->running[i]);
     }
     return r;
 }
@@ -177,7 +188,8 @@ static int on_task(void *arg, const struct lang_task *task)
         d.stack = th->stack;
         th->task_id = task->id;
     } else if (task->thread_pointer) {
-        r = add_language(t, task->thread_pointer, 0, false, &d.stack, &none);
+        r = add_language(t, &(struct stopped_thread){.thread_pointer = task->thread_pointer}, 0, false, &d.stack,
+                         &none);
     } else if (!task->is_running) {
         r = dump_frames(s, t->words, walk_task(t, task, &d.stack), &d.stack);
         if (r == 0)
@@ -312,7 +324,6 @@ static int find_process(struct dump *s, struct file_reader *reader, struct err *
             str_from(arena_printf(&s->arena, "process %d has too many executable mappings: %u of them were not read",
                                   s->pid, s->process->maps_left_out));
     dump_walk_prepare(s);
-    dump_walk_find_v8(s);
     if (lang_find(s->process, &why) < 0)
         s->warning = arena_str(&s->arena, str_from(why.message));
     return 0;
@@ -381,7 +392,10 @@ int dump_take(int pid, const struct dump_options *o, struct dump **ret, struct e
         return -ENOMEM;
     s->pid = pid;
     arena_init(&s->arena, MEMORY_MAX);
+    far_start();
+    far_target((uint32_t) pid);
     r = take(&t, o, e ? e : &own);
+    far_stop();
     stopped_done(&t.stopped);
     mem_free(t.words);
     mem_free(t.stack);

@@ -19,7 +19,6 @@
 #include "base/arena.h"
 #include "base/err.h"
 
-struct dump_v8;
 struct file_reader;
 struct object;
 struct objects;
@@ -103,8 +102,7 @@ struct dump {
     struct objects *objects;
     struct processes *processes;
     struct process *process;
-    struct dump_v8 *v8; /* NULL: no JavaScript */
-    uint64_t *fps;      /* the frame pointers of the frames of the last dump_walk() */
+    uint64_t *fps; /* of the frames of the last dump_walk(): the frame pointers of those that are walked by them */
 };
 
 struct dump_options {

@@ -46,8 +46,10 @@ static bool wait_stop(int tid, int *signal)
 static void set_regs(struct stopped_thread *t, const struct user_regs_struct *g)
 {
     struct remote_regs *r = &t->regs;
+    bool in_call = (int64_t) g->orig_rax >= 0;
 
-    *r = (struct remote_regs){.pc = g->rip, .sp = g->rsp, .fp = g->rbp, .bx = g->rbx, .exact = true, .is_leaf = true};
+    *r = (struct remote_regs){
+        .pc = g->rip, .sp = g->rsp, .fp = g->rbp, .bx = g->rbx, .exact = !in_call, .is_leaf = true};
     r->leaf[0] = g->rax;
     r->leaf[1] = g->rdx;
     r->leaf[2] = g->rcx;
@@ -67,8 +69,13 @@ static void set_regs(struct stopped_thread *t, const struct user_regs_struct *g)
 static void set_regs(struct stopped_thread *t, const struct user_regs_struct *g)
 {
     struct remote_regs *r = &t->regs;
+    int call = -1;
+    struct iovec v = {&call, sizeof call};
 
-    *r = (struct remote_regs){.pc = g->pc, .sp = g->sp, .fp = g->regs[29], .exact = true, .is_leaf = true};
+    ptrace(PTRACE_GETREGSET, t->tid, (void *) (intptr_t) NT_ARM_SYSTEM_CALL, &v);
+    v = (struct iovec){&t->thread_pointer, sizeof t->thread_pointer};
+    ptrace(PTRACE_GETREGSET, t->tid, (void *) (intptr_t) NT_ARM_TLS, &v);
+    *r = (struct remote_regs){.pc = g->pc, .sp = g->sp, .fp = g->regs[29], .exact = call < 0, .is_leaf = true};
     memcpy(r->leaf, g->regs, 31 * sizeof *r->leaf);
 }
 #endif

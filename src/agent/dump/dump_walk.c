@@ -5,7 +5,6 @@
 
 #include <errno.h>
 
-#include "agent/dump/dump_v8.h"
 #include "agent/lang/lang.h"
 #include "agent/names.h"
 #include "agent/perf_map.h"
@@ -28,23 +27,12 @@ void dump_walk_prepare(struct dump *s)
     }
 }
 
-void dump_walk_find_v8(struct dump *s)
+/* Code of a JIT, or that a JIT's compiler made at build time. */
+static bool is_by_frame_pointer(const struct process_mapping *m, uint64_t at)
 {
-    struct process *p = s->process;
+    const struct object *o = m ? m->object : NULL;
 
-    for (uint32_t i = 0; i < p->n_mappings && !s->v8; i++) {
-        const struct process_mapping *m = &p->mappings[i];
-        struct file_request q = {.op = FILE_V8};
-        struct proc_memory memory = proc_memory_of(s->pid);
-        struct file_answer a;
-        struct dump_v8 *v;
-
-        if (!m->object || !m->object->fp_hi || object_ask(m->object, &q, -1, &a, NULL) < 0)
-            continue;
-        v = arena_zalloc_array(&s->arena, 1, sizeof *v);
-        if (v && dump_v8_read(&a.v8, m->bias, &memory, v) == 0)
-            s->v8 = v;
-    }
+    return !o || !o->table || at - m->bias - o->fp_lo < o->fp_hi - o->fp_lo;
 }
 
 /* A step without a rule: code without tables is walked by frame pointers; a stack that ends in the start code of a
@@ -52,12 +40,9 @@ void dump_walk_find_v8(struct dump *s)
 static enum remote_result step_without(const struct process_mapping *m, uint64_t at, struct remote_regs *w,
                                        const struct proc_memory *memory)
 {
-    const struct object *o = m ? m->object : NULL;
-    uint64_t elf = m ? at - m->bias : 0;
-
-    if (!o || !o->table || elf - o->fp_lo < o->fp_hi - o->fp_lo)
+    if (is_by_frame_pointer(m, at))
         return remote_step_fp(w, memory);
-    return object_is_start(o, elf) ? REMOTE_ROOT : REMOTE_NO_RULE;
+    return object_is_start(m->object, at - m->bias) ? REMOTE_ROOT : REMOTE_NO_RULE;
 }
 
 uint32_t dump_walk(struct dump *s, const struct remote_regs *from, const struct proc_memory *memory, uint64_t *words,
@@ -76,8 +61,11 @@ uint32_t dump_walk(struct dump *s, const struct remote_regs *from, const struct 
 
         if (!m && n) /* not code: the step before was wrong */
             break;
-        s->fps[n] = w.fp;
-        words[n++] = AGENT_WORD_VALUE(w.pc) | (uint64_t) (w.exact ? AGENT_WORD_EXACT : AGENT_WORD_NATIVE) << 56;
+        s->fps[n] = is_by_frame_pointer(m, at) ? w.fp : 0;
+        words[n++] =
+            AGENT_WORD_VALUE(w.pc) |
+            (uint64_t) (w.exact || (rule && rule->cfa == UNWIND_CFA_SIGNAL) ? AGENT_WORD_EXACT : AGENT_WORD_NATIVE)
+                << 56;
         r = rule ? remote_step(&w, rule, memory) : step_without(m, at, &w, memory);
         if (r == REMOTE_STEPPED)
             continue;
@@ -108,24 +96,7 @@ static int module_of(struct dump *s, struct object *o)
     return (int) s->n_modules++;
 }
 
-/* Code of a JIT, or one of V8's builtins: the frame may be one of JavaScript. */
-static void set_javascript(struct dump *s, uint64_t fp, const struct object *o, struct dump_frame *f)
-{
-    struct proc_memory m = proc_memory_of(s->pid);
-    struct dump_v8_frame js;
-    struct dump_line *l;
-
-    if ((o && f->elf - o->fp_lo >= o->fp_hi - o->fp_lo) || !dump_v8_frame(s->v8, &m, fp, &s->arena, &js))
-        return;
-    l = one_line(s, js.function);
-    if (!l)
-        return;
-    l->file = js.file;
-    *f = (struct dump_frame){
-        .type = "v8js", .exact = f->exact, .address = f->address, .module = -1, .lines = l, .n_lines = 1};
-}
-
-static void set_native(struct dump *s, uint64_t word, uint64_t fp, struct dump_frame *f)
+static void set_native(struct dump *s, uint64_t word, struct dump_frame *f)
 {
     bool exact = AGENT_WORD_KIND(word) == AGENT_WORD_EXACT;
     uint64_t address = AGENT_WORD_VALUE(word), at = address - !exact;
@@ -136,27 +107,25 @@ static void set_native(struct dump *s, uint64_t word, uint64_t fp, struct dump_f
         f->module = module_of(s, m->object);
         f->elf = at - m->bias;
     }
-    if (s->v8 && m)
-        set_javascript(s, fp, m->object, f);
 }
 
 static void set_language(struct dump *s, const uint64_t *words, struct dump_frame *f)
 {
     const struct lang *lang = s->process->lang;
-    struct lang_frame got = {0};
+    struct lang_frame got[LANG_INLINED_MAX] = {{.function = STR("[a frame that cannot be read]")}};
+    int n = lang->resolve(s->process, words, &s->arena, got, LANG_INLINED_MAX);
     struct dump_line *l;
 
     *f = (struct dump_frame){
         .type = lang_words[s->process->lang_record.number], .address = AGENT_WORD_VALUE(words[0]), .module = -1};
-    if (lang->resolve(s->process, words, &s->arena, &got) < 0)
-        got = (struct lang_frame){.function = STR("[a frame that cannot be read]")};
-    l = one_line(s, got.function);
+    n = MAX(n, 1);
+    l = arena_zalloc_array(&s->arena, (size_t) n, sizeof *l);
     if (!l)
         return;
-    l->file = got.file;
-    l->line = got.line;
+    for (int i = 0; i < n; i++)
+        l[i] = (struct dump_line){got[i].function, got[i].file, got[i].line};
     f->lines = l;
-    f->n_lines = 1;
+    f->n_lines = (uint32_t) n;
 }
 
 int dump_frames(struct dump *s, const uint64_t *words, uint32_t n, struct dump_stack *ret)
@@ -169,7 +138,7 @@ int dump_frames(struct dump *s, const uint64_t *words, uint32_t n, struct dump_s
         struct dump_frame *f = &ret->frames[ret->n_frames++];
 
         if (AGENT_WORD_KIND(words[i]) < AGENT_WORD_LANG) {
-            set_native(s, words[i], s->fps[i], f);
+            set_native(s, words[i], f);
         } else if (n - i >= AGENT_LANG_WORDS && s->process->lang) {
             set_language(s, words + i, f);
             i += AGENT_LANG_WORDS - 1;
@@ -211,7 +180,7 @@ static void name_jit(struct dump *s, struct dump_frame *f)
 
     if (!p->perf_map && perf_map_new(p, &p->perf_map, NULL) < 0)
         p->perf_map = NULL;
-    if (!p->perf_map || !perf_map_find(p->perf_map, p, f->address - !f->exact, &name, NULL))
+    if (!p->perf_map || !perf_map_find(p->perf_map, p, f->address - !f->exact, &name))
         hint = jit_names_hint(str_from(base_name(p->exe_path)), p->perf_map && perf_map_count(p->perf_map));
     if (!hint && !name.n)
         return;

@@ -14,8 +14,6 @@ uint32_t dump_walk(struct dump *s, const struct remote_regs *from, const struct 
                    bool *ret_whole);
 /* Makes the frames of words, native ones and the language's, in the arena. Native frames have no names yet. */
 int dump_frames(struct dump *s, const uint64_t *words, uint32_t n, struct dump_stack *ret);
-/* Finds out how the objects of V8 look, if the process has it. */
-void dump_walk_find_v8(struct dump *s);
 /* Names the native frames of all threads and tasks. */
 void dump_names(struct dump *s);
 

@@ -49,6 +49,21 @@ int lang_ask(struct object *o, uint32_t number, const struct lang_question *q, v
     return r;
 }
 
+uint32_t lang_frames(struct process *p, const struct lang_stack *s, uint32_t n_lang)
+{
+    uint64_t *to = s->words + s->n + n_lang;
+
+    if (!p->lang || !p->lang->frame)
+        return n_lang;
+    for (uint32_t i = s->from; i < s->n; i++) {
+        if (!s->fps[i] || !p->lang->frame(p, s->memory, s->words[i], s->fps[i], to))
+            continue;
+        to[1] |= (uint64_t) i << LANG_PLACE_SHIFT;
+        to += AGENT_LANG_WORDS;
+    }
+    return (uint32_t) (to - (s->words + s->n));
+}
+
 uint32_t lang_read(struct processes *s, struct process *p, uint32_t tid, uint64_t sp, uint64_t *words)
 {
     struct lang_thread th = {.words = words};

@@ -4,3 +4,4 @@
  * to the first language that finds its runtime there. This file is included several times. */
 LANG(python)
 LANG(go)
+LANG(v8js)

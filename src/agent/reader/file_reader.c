@@ -18,9 +18,16 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "proc/proc_stat.h"
 
 enum { ARGS_MAX = 8, DEADLY_MAX = 1024, STARTS_BURST = 8, DEATHS_MAX = 2 };
 static const int64_t CPU_MAX_NS = 10 * NS_PER_S, WAIT_MAX_NS = 60 * NS_PER_S; /* of one request */
+static const int64_t STILL_MAX_NS =
+    2 * NS_PER_S; /* a file that is not delivered, as by a server that does not answer */
+
+struct patience {
+    int64_t begin, cpu_begin, still, cpu; /* still: when it was last seen to run, with that much CPU time */
+};
 
 struct file_reader {
     char *argv[ARGS_MAX + 1];
@@ -71,7 +78,7 @@ static uint64_t file_hash(const int fds[2])
     struct stat st;
 
     for (int i = 0; i < 2; i++)
-        if (fds[i] >= 0 && fstat(fds[i], &st) == 0)
+        if (fds[i] >= 0 && fd_stat(fds[i], &st) == 0)
             h = hash_mix(h ^ hash64_u64(st.st_ino), hash64_u64((uint64_t) st.st_dev ^ (uint64_t) st.st_mtim.tv_nsec) ^
                                                         (uint64_t) st.st_mtim.tv_sec);
     return h;
@@ -105,19 +112,41 @@ static int send_request(struct file_reader *r, const struct file_request *q, con
     return n < 0 ? (int) n : 0;
 }
 
-/* Waits for the answer. The limit is on CPU time, so that a busy machine is not taken for a hostile file. */
+/* Why a process that has no answer yet gets no more time; 0: it gets more. The limits are on its CPU time, and on the time in
+ * which it could run and did not, so that a busy machine is not taken for a hostile file. */
+static int is_late(const struct file_reader *r, struct patience *w)
+{
+    int64_t cpu = child_cpu_ns(r->pid), now = clock_mono();
+    struct proc_stat st;
+
+    if (cpu - w->cpu_begin > CPU_MAX_NS || now - w->begin > WAIT_MAX_NS)
+        return -ETIMEDOUT;
+    if (cpu != w->cpu || proc_stat_read(r->pid, &st) < 0 || st.state == 'R') {
+        w->cpu = cpu;
+        w->still = now;
+        return 0;
+    }
+    if (st.state == 'T' || st.state == 't')
+        return -ECHILD; /* someone stopped it: no file is to blame */
+    return now - w->still > STILL_MAX_NS ? -ETIMEDOUT : 0;
+}
+
 static int receive_answer(struct file_reader *r, struct file_answer *ret, int *ret_fd)
 {
-    int64_t cpu = child_cpu_ns(r->pid), begin = clock_mono();
+    struct patience w = {.begin = clock_mono(), .cpu_begin = child_cpu_ns(r->pid)};
     ssize_t n;
 
+    w.cpu = w.cpu_begin;
+    w.still = w.begin;
     for (;;) {
         struct pollfd there = {.fd = r->fd, .events = POLLIN};
+        int late;
 
         if (poll(&there, 1, 200) > 0)
             break;
-        if (child_cpu_ns(r->pid) - cpu > CPU_MAX_NS || clock_mono() - begin > WAIT_MAX_NS)
-            return -ETIMEDOUT;
+        late = is_late(r, &w);
+        if (late < 0)
+            return late;
     }
     n = fd_pass_receive(r->fd, ret, sizeof *ret, ret_fd, 1, MSG_DONTWAIT);
     if (n <= 0)

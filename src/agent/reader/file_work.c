@@ -200,8 +200,6 @@ static int do_work(void *arg)
         return q->lang < LANGS && langs[q->lang]->read_file
                    ? langs[q->lang]->read_file(f, q->path, &q->lang_question, a->lang)
                    : -EINVAL;
-    case FILE_V8:
-        return v8_symbols_find(f, &a->v8) ? 0 : -ENOENT;
     }
     return -EINVAL;
 }
@@ -243,7 +241,6 @@ bool file_answer_is_valid(const struct file_request *q, const struct file_answer
     case FILE_LANG:
         return q->lang < LANGS && (a->code < 0 || langs[q->lang]->is_answer_valid(&q->lang_question, a->lang));
     case FILE_NAMES:
-    case FILE_V8:
         return true;
     }
     return false;

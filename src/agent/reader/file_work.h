@@ -12,7 +12,6 @@
 #define AGENT_READER_FILE_WORK_H
 
 #include "agent/lang/lang_question.h"
-#include "agent/v8_symbols.h"
 #include "elf/elf.h"
 #include "elf/elf_id.h"
 #include "elf/tls_symbol.h"
@@ -23,7 +22,6 @@ enum file_op {
     FILE_TABLE, /* struct file_range, and the unwind table as a memory file (unwind/table_share.h) */
     FILE_NAMES, /* the frames of addresses as a memory file (model/symbol_wire.h) */
     FILE_LANG,  /* a question of a language: the answer is the language's own */
-    FILE_V8,    /* struct v8_symbols */
 };
 
 enum { FILE_ADDRESSES_MAX = 8192, FILE_SEGMENTS_MAX = 64, FILE_NAMES_MAX = 64 << 20 };
@@ -66,7 +64,6 @@ struct file_answer {
     union {
         struct file_facts facts;
         struct file_range range;
-        struct v8_symbols v8;
         uint64_t lang[LANG_ANSWER_BYTES / 8];
     };
 };

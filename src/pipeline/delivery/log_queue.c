@@ -11,10 +11,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/metrics.h"
+#include "base/qlog.h"
 #include "model/batch.h"
 #include "pipeline/delivery/delivery_queue.h"
-#include "base/qlog.h"
-#include "pipeline/graph/metrics.h"
 
 enum { WRITER_LIMIT = 64 << 20, WRITE_AT = 4 << 20 };
 

@@ -42,7 +42,7 @@ struct parcel {
     size_t n_pieces, cap_pieces, at;
     struct ack_result worst; /* worst result of the pieces so far */
     int64_t started;
-    double pause; /* ns, of the last retry */
+    int64_t pause; /* state of backoff_next() */
     bool starting, answered;
     struct ack_result answer; /* a result that arrived while ops.send was running */
 };

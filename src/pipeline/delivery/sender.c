@@ -8,13 +8,12 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "model/batch.h"
 #include "base/qlog.h"
+#include "base/thread.h"
+#include "model/batch.h"
 #include "pipeline/delivery/sender_state.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/graph/storage.h"
@@ -126,18 +125,16 @@ static void leave_state(struct sender *s, enum sender_state from, enum sender_st
  * afterwards, which is still the same one if STOP_S seconds have passed. */
 static enum sender_state step(struct sender *s, enum sender_state state, void (*run)(struct loop_call *c))
 {
-    struct timespec t;
+    int64_t until = clock_mono() + STOP_S * NS_PER_S;
     enum sender_state now;
     int r = 0;
 
     set_state(s, state);
     s->step = (struct loop_call){.run = run};
     loop_post(s->loop, &s->step);
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += STOP_S;
     pthread_mutex_lock(&s->lock);
-    while (s->state == state && r != ETIMEDOUT)
-        r = pthread_cond_timedwait(&s->changed, &s->lock, &t);
+    while (s->state == state && r == 0)
+        r = thread_wait(&s->changed, &s->lock, until);
     now = s->state;
     pthread_mutex_unlock(&s->lock);
     return now;
@@ -261,6 +258,7 @@ static void close_on_loop(struct loop_call *c)
     s->max_active = 0;
     if (s->a.ops->close)
         s->a.ops->close(s->a.arg);
+    loop_timer_cancel(&s->drop_timer);
     leave_state(s, SENDER_CLOSING, SENDER_CLOSED);
 }
 
@@ -321,6 +319,7 @@ void sender_free(struct sender *s)
         drop_queued(s);
         s->queue->ops->free(s->queue);
     }
+    sender_drop_fire(&s->drop_timer);
     batcher_free(s->batcher);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
@@ -432,7 +431,6 @@ static int make_queue(struct sender *s, struct err *e)
 
 static void init(struct sender *s, const struct sender_args *a)
 {
-    pthread_condattr_t attr;
 
     s->a = *a;
     s->id = a->component->id;
@@ -446,15 +444,11 @@ static void init(struct sender *s, const struct sender_args *a)
     s->sink.consume = consume;
     s->flush_timer.fire = sender_flush_fire;
     s->pump_timer.fire = pump_fire;
+    s->drop_timer.fire = sender_drop_fire;
     s->wake.run = woken;
     s->max_active = a->queue->enabled ? (unsigned) MIN(a->queue->num_consumers, 1000) : UNQUEUED_MAX;
-    if (getrandom(&s->random, sizeof s->random, GRND_NONBLOCK) < 0)
-        s->random = (uint64_t) clock_mono() ^ (uint64_t) clock_wall() ^ (uintptr_t) s;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&s->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    pthread_cond_init(&s->changed, NULL);
 }
 
 int sender_new(const struct sender_args *a, struct sender **ret, struct err *e)

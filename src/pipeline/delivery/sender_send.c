@@ -7,9 +7,12 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
+#include "base/metrics.h"
 #include "pipeline/delivery/sender_state.h"
-#include "pipeline/graph/metrics.h"
+
+#define DROP_LOG_NS (10 * NS_PER_S)
 
 /* --- ends --- */
 
@@ -48,14 +51,33 @@ static uint32_t items_left(const struct parcel *p)
     return n;
 }
 
+/* What was dropped since the last line is in the next one, which comes within DROP_LOG_NS: no loss goes unsaid. */
+static void say_dropped(struct sender *s)
+{
+    if (!s->dropped)
+        return;
+    log_error("%s: dropped %s: %llu %s: %s", s->id, signal_names[s->signal], (unsigned long long) s->dropped,
+              signal_items[s->signal], s->drop_reason);
+    s->dropped = 0;
+    s->dropped_at = clock_mono();
+}
+
+void sender_drop_fire(struct loop_timer *t)
+{
+    say_dropped(container_of(t, struct sender, drop_timer));
+}
+
 static void note_dropped(struct sender *s, uint32_t items, const char *message, const char *why)
 {
-    uint64_t held;
+    int64_t next = s->dropped_at ? s->dropped_at + DROP_LOG_NS : 0;
 
     metric_add(s->failed, items);
-    if (log_limited(&s->log_failed, 10 * NS_PER_S, &held))
-        log_error("%s: dropping %s: %u %s: %s%s%s", s->id, signal_names[s->signal], items, signal_items[s->signal],
-                  message, *why ? "; " : "", why);
+    s->dropped += items;
+    snprintf(s->drop_reason, sizeof s->drop_reason, "%.400s%s%s", message, *why ? "; " : "", why);
+    if (!s->loop || clock_mono() >= next)
+        say_dropped(s);
+    else if (!s->drop_timer.at)
+        loop_timer_set(s->loop, &s->drop_timer, next);
 }
 
 /* Ends the parcel and counts what was not sent as dropped. */
@@ -94,27 +116,12 @@ static void retry_fire(struct loop_timer *t)
     sender_pump(s);
 }
 
-/* splitmix64, as a number in [0, 1). */
-static double next_random(struct sender *s)
-{
-    uint64_t z = s->random += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (double) ((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
 static int64_t next_pause(struct sender *s, struct parcel *p, int64_t retry_after)
 {
     const struct retry_config *c = s->a.retry;
-    double pause, spread;
+    const struct backoff b = {c->initial_interval, c->max_interval, c->multiplier, c->randomization_factor};
 
-    if (p->pause <= 0)
-        p->pause = (double) c->initial_interval;
-    spread = p->pause * c->randomization_factor;
-    pause = p->pause - spread + 2 * spread * next_random(s);
-    p->pause = MIN(p->pause * (c->multiplier > 0 ? c->multiplier : 1), (double) c->max_interval);
-    return MAX((int64_t) pause, retry_after);
+    return MAX(backoff_next(&b, &p->pause), retry_after);
 }
 
 /* After a retryable failure: pauses, or ends the parcel if it must not be tried again. */

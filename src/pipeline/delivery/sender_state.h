@@ -48,7 +48,10 @@ struct sender {
     struct loop_timer flush_timer, pump_timer;
     struct parcel *active; /* sending or paused */
     unsigned n_active, max_active;
-    uint64_t random;
+    uint64_t dropped;   /* items since the last message about drops */
+    int64_t dropped_at; /* monotonic time of that message, 0: none yet */
+    char drop_reason[512];
+    struct loop_timer drop_timer;
     struct log_limit log_failed, log_full, log_queue;
     struct metric *sent, *failed, *enqueue_failed, *in_flight, *lost, *queue_metric;
 };
@@ -67,6 +70,9 @@ void sender_collect(struct sender *s, struct parcel *p);
 /* Ships the collected parcels. */
 void sender_flush(struct sender *s);
 void sender_flush_fire(struct loop_timer *t);
+
+/* Reports the drops that were not reported yet. */
+void sender_drop_fire(struct loop_timer *t);
 
 /* Takes parcels from the queue while more may be in progress. */
 void sender_pump(struct sender *s);

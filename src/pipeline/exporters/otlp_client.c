@@ -259,6 +259,13 @@ void otlp_read_partial(struct str m, struct ack_result *ret)
              message.n ? message.p : "");
 }
 
+static void take_message(struct json *j, struct ack_result *ret)
+{
+    struct str message = json_str(j);
+
+    snprintf(ret->message, sizeof ret->message, "%.*s", STR_FMT(message));
+}
+
 static void read_partial_json(struct str body, struct ack_result *ret)
 {
     struct arena a;
@@ -278,7 +285,7 @@ static void read_partial_json(struct str body, struct ack_result *ret)
             if (str_starts(key, STR("rejected")))
                 ret->rejected = json_u64(&j);
             else if (str_is(key, "errorMessage"))
-                snprintf(ret->message, sizeof ret->message, "%.*s", STR_FMT(json_str(&j)));
+                take_message(&j, ret);
             else
                 json_skip(&j);
         }

@@ -4,7 +4,7 @@
 #define PIPELINE_HOST_H
 
 #include "base/err.h"
-#include "pipeline/graph/metrics.h"
+#include "base/metrics.h"
 
 struct instance;
 struct loop_group;

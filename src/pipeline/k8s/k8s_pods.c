@@ -3,14 +3,37 @@
 #include "pipeline/k8s/k8s_pods.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "base/record.h"
 #include "net/fetch.h"
 
 enum { PODS_MAX_BYTES = 64 << 20 };
+
+int k8s_api_complete(struct k8s_api *c, bool account, struct arena *a, struct err *e)
+{
+    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
+    bool six = host && strchr(host, ':');
+
+    if (account && !c->token_file) {
+        c->token_file = K8S_ACCOUNT "token";
+        if (!c->ca_file)
+            c->ca_file = K8S_ACCOUNT "ca.crt";
+    }
+    if (c->server)
+        return 0;
+    if (!host || !port)
+        return err_set(
+            e, -EINVAL,
+            "'api_server' is not set, and neither are KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, as they would be in a pod");
+    c->server = arena_printf(a, "https://%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
+    return c->server ? 0 : -ENOMEM;
+}
 
 struct str k8s_label(const struct k8s_labels *l, const char *name)
 {
@@ -20,153 +43,108 @@ struct str k8s_label(const struct k8s_labels *l, const char *name)
     return (struct str){0};
 }
 
-static void read_labels(struct json *j, struct k8s_labels *l)
+/* --- a pod as the API server writes it --- */
+
+struct listed_owner {
+    struct str kind, name;
+    bool controller;
+};
+
+struct listed_containers {
+    struct k8s_container *v;
+    uint32_t n;
+};
+
+struct listed_pod {
+    struct k8s_pod pod;
+    struct labels annotations, labels;
+    struct listed_owner *owners;
+    uint32_t n_owners;
+    struct listed_containers ordinary, others[2]; /* others: init and ephemeral ones */
+};
+
+static const struct record_field owner_fields[] = {
+    {"kind", RECORD_STR, offsetof(struct listed_owner, kind)},
+    {"name", RECORD_STR, offsetof(struct listed_owner, name)},
+    {"controller", RECORD_BOOL, offsetof(struct listed_owner, controller)},
+    {0},
+};
+
+static const struct record_field container_fields[] = {
+    {"name", RECORD_STR, offsetof(struct k8s_container, name)},
+    {"image", RECORD_STR, offsetof(struct k8s_container, image)},
+    {"containerID", RECORD_STR, offsetof(struct k8s_container, id)}, /* containerd://ID */
+    {0},
+};
+
+#define AT(member) offsetof(struct listed_pod, member)
+#define CONTAINERS(member) RECORD_LIST, AT(member), .fields = container_fields, .size = sizeof(struct k8s_container)
+static const struct record_field metadata_fields[] = {
+    {"name", RECORD_STR, AT(pod.name)},
+    {"namespace", RECORD_STR, AT(pod.namespace_name)},
+    {"uid", RECORD_STR, AT(pod.uid)},
+    {"annotations", RECORD_MAP, AT(annotations)},
+    {"labels", RECORD_MAP, AT(labels)},
+    {"ownerReferences", RECORD_LIST, AT(owners), .fields = owner_fields, .size = sizeof(struct listed_owner)},
+    {0},
+};
+
+static const struct record_field spec_fields[] = {
+    {"nodeName", RECORD_STR, AT(pod.node)}, {"hostNetwork", RECORD_BOOL, AT(pod.host_network)}, {0}};
+
+static const struct record_field status_fields[] = {
+    {"podIP", RECORD_STR, AT(pod.ip)},
+    {"phase", RECORD_STR, AT(pod.phase)},
+    {"startTime", RECORD_STR, AT(pod.start_time)},
+    {"containerStatuses", CONTAINERS(ordinary)},
+    {"initContainerStatuses", CONTAINERS(others[0])},
+    {"ephemeralContainerStatuses", CONTAINERS(others[1])},
+    {0},
+};
+
+static const struct record_field pod_fields[] = {
+    {"metadata", RECORD_ONE, .fields = metadata_fields},
+    {"spec", RECORD_ONE, .fields = spec_fields},
+    {"status", RECORD_ONE, .fields = status_fields},
+    {0},
+};
+#undef AT
+
+static void take_labels(struct k8s_labels *to, const struct labels *from)
 {
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        struct str value = json_str(j);
-
-        if (l->n < K8S_LABELS_MAX)
-            l->v[l->n++] = (struct label){key, value};
-    }
+    to->n = MIN(from->n, (uint32_t) K8S_LABELS_MAX);
+    if (to->n)
+        memcpy(to->v, from->v, to->n * sizeof *to->v);
 }
 
-static void read_owners(struct json *j, struct k8s_pod *p)
+static void take_containers(struct k8s_pod *p, const struct listed_containers *from, bool ordinary)
 {
-    struct str key;
+    for (uint32_t i = 0; i < from->n && p->n_containers < K8S_CONTAINERS_MAX; i++) {
+        struct k8s_container *c = &p->containers[p->n_containers++];
+        ptrdiff_t at = str_find(from->v[i].id, STR("://"));
 
-    json_begin_array(j);
-    while (json_next_item(j)) {
-        struct str kind = {0}, name = {0};
-        bool controller = false;
-
-        json_begin_object(j);
-        while (json_next_key(j, &key)) {
-            if (str_is(key, "kind"))
-                kind = json_str(j);
-            else if (str_is(key, "name"))
-                name = json_str(j);
-            else if (str_is(key, "controller"))
-                controller = json_bool(j);
-            else
-                json_skip(j);
-        }
-        if (controller || !p->owner_kind.n) {
-            p->owner_kind = kind;
-            p->owner_name = name;
-        }
-    }
-}
-
-static void read_metadata(struct json *j, struct k8s_pod *p)
-{
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "name"))
-            p->name = json_str(j);
-        else if (str_is(key, "namespace"))
-            p->namespace_name = json_str(j);
-        else if (str_is(key, "uid"))
-            p->uid = json_str(j);
-        else if (str_is(key, "annotations") && json_peek(j) == JSON_OBJECT)
-            read_labels(j, &p->annotations);
-        else if (str_is(key, "labels") && json_peek(j) == JSON_OBJECT)
-            read_labels(j, &p->labels);
-        else if (str_is(key, "ownerReferences") && json_peek(j) == JSON_ARRAY)
-            read_owners(j, p);
-        else
-            json_skip(j);
-    }
-}
-
-/* containerStatuses: [{name, image, containerID: "containerd://ID"}] */
-static void read_containers(struct json *j, struct k8s_pod *p, bool ordinary)
-{
-    struct str key;
-
-    json_begin_array(j);
-    while (json_next_item(j)) {
-        struct k8s_container c = {.ordinary = ordinary};
-        ptrdiff_t at;
-
-        json_begin_object(j);
-        while (json_next_key(j, &key)) {
-            if (str_is(key, "name"))
-                c.name = json_str(j);
-            else if (str_is(key, "image"))
-                c.image = json_str(j);
-            else if (str_is(key, "containerID"))
-                c.id = json_str(j);
-            else
-                json_skip(j);
-        }
-        at = str_find(c.id, STR("://"));
+        *c = from->v[i];
+        c->ordinary = ordinary;
         if (at >= 0)
-            c.id = str_slice(c.id, (size_t) at + 3, c.id.n);
-        if (p->n_containers < K8S_CONTAINERS_MAX)
-            p->containers[p->n_containers++] = c;
+            c->id = str_slice(c->id, (size_t) at + 3, c->id.n);
     }
 }
 
-static void read_spec(struct json *j, struct k8s_pod *p)
+static int read_pod(struct str json, struct arena *a, struct listed_pod *x, struct err *e)
 {
-    struct str key;
+    int r = record_read(json, pod_fields, RECORD_ANSWER, a, x, e);
 
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (str_is(key, "nodeName"))
-            p->node = json_str(j);
-        else if (str_is(key, "hostNetwork"))
-            p->host_network = json_bool(j);
-        else
-            json_skip(j);
-    }
-}
-
-static void read_status(struct json *j, struct k8s_pod *p)
-{
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        bool list = json_peek(j) == JSON_ARRAY;
-
-        if (str_is(key, "podIP"))
-            p->ip = json_str(j);
-        else if (str_is(key, "phase"))
-            p->phase = json_str(j);
-        else if (str_is(key, "startTime"))
-            p->start_time = json_str(j);
-        else if (list && str_is(key, "containerStatuses"))
-            read_containers(j, p, true);
-        else if (list && (str_is(key, "initContainerStatuses") || str_is(key, "ephemeralContainerStatuses")))
-            read_containers(j, p, false);
-        else
-            json_skip(j);
-    }
-}
-
-static void read_pod(struct json *j, struct k8s_pod *p)
-{
-    struct str key;
-
-    json_begin_object(j);
-    while (json_next_key(j, &key)) {
-        if (json_peek(j) != JSON_OBJECT)
-            json_skip(j);
-        else if (str_is(key, "metadata"))
-            read_metadata(j, p);
-        else if (str_is(key, "spec"))
-            read_spec(j, p);
-        else if (str_is(key, "status"))
-            read_status(j, p);
-        else
-            json_skip(j);
-    }
+    take_labels(&x->pod.annotations, &x->annotations);
+    take_labels(&x->pod.labels, &x->labels);
+    for (uint32_t i = 0; i < x->n_owners; i++)
+        if (x->owners[i].controller || !x->pod.owner_kind.n) {
+            x->pod.owner_kind = x->owners[i].kind;
+            x->pod.owner_name = x->owners[i].name;
+        }
+    take_containers(&x->pod, &x->ordinary, true);
+    take_containers(&x->pod, &x->others[0], false);
+    take_containers(&x->pod, &x->others[1], false);
+    return r;
 }
 
 int k8s_pods_parse(struct str json, k8s_on_pod *on_pod, void *arg, struct err *e)
@@ -186,11 +164,11 @@ int k8s_pods_parse(struct str json, k8s_on_pod *on_pod, void *arg, struct err *e
         }
         json_begin_array(&j);
         while (r == 0 && json_next_item(&j)) {
-            struct k8s_pod p = {0};
+            struct listed_pod x = {.pod = {.n_containers = 0}};
 
-            read_pod(&j, &p);
-            if (!j.err)
-                r = on_pod(arg, &p);
+            r = read_pod(json_raw(&j), &a, &x, e);
+            if (r == 0)
+                r = on_pod(arg, &x.pod);
         }
     }
     if (r == 0 && json_end(&j) < 0)

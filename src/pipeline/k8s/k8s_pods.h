@@ -9,8 +9,11 @@
 
 #include <stdatomic.h>
 
+#include "base/arena.h"
 #include "base/err.h"
 #include "model/labels.h"
+
+#define K8S_ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/" /* of the service account, in every pod */
 
 enum { K8S_LABELS_MAX = 64, K8S_CONTAINERS_MAX = 64 };
 
@@ -39,6 +42,10 @@ struct k8s_pod {
     struct k8s_container containers[K8S_CONTAINERS_MAX]; /* those that were started */
     uint32_t n_containers;
 };
+
+/* Fills in what is NULL: server, by the environment of a pod; without a token file, that and the CA of the service account, if account.
+ * -EINVAL outside of a cluster. */
+int k8s_api_complete(struct k8s_api *c, bool account, struct arena *a, struct err *e);
 
 /* The pod and its strings are valid during the call. A negative result stops the parsing and is returned. */
 typedef int k8s_on_pod(void *arg, const struct k8s_pod *p);

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
+#include "model/semconv.h"
 
 enum { ENTRIES_MAX = 8 * K8S_TABLE_PODS };
 
@@ -161,6 +162,8 @@ static int add_attributes(struct k8s_table *t, const struct k8s_pod *p, struct k
     struct kvs_edit x;
 
     kvs_edit_init(&x, ret, &t->arena);
+    if (o->service_annotation)
+        put(t, &x, STR(SEMCONV_SERVICE_NAME), k8s_label(&p->annotations, o->service_annotation));
     put_fields(t, &x, values, 0, K8S_CONTAINER_NAME);
     for (uint32_t i = 0; i < o->n_rules; i++)
         put(t, &x, str_from(o->rules[i].tag),
@@ -237,12 +240,12 @@ static const struct k8s_entry *find(const struct k8s_table *t, struct str key)
 }
 
 /* Copies, because the table may be freed before the batch. */
-static void add_missing(struct kvs_edit *x, const struct kvs *from)
+static void add_missing(struct kvs_edit *x, const struct kvs *from, bool rename)
 {
     for (uint32_t i = 0; i < from->n && !x->err; i++) {
         struct str key, value;
 
-        if (kvs_edit_find(x, from->v[i].key))
+        if (kvs_edit_find(x, from->v[i].key) && !(rename && str_is(from->v[i].key, SEMCONV_SERVICE_NAME)))
             continue;
         key = arena_str(x->arena, from->v[i].key);
         value = arena_str(x->arena, value_str(&from->v[i].value));
@@ -259,10 +262,10 @@ bool k8s_table_apply(const struct k8s_table *t, struct str key, struct str conta
 
     if (!e)
         return false;
-    add_missing(x, &t->pods[e->pod]);
+    add_missing(x, &t->pods[e->pod], t->extract->service_annotation);
     if (c && c->pod == e->pod)
-        add_missing(x, &c->container);
+        add_missing(x, &c->container, false);
     else if (!c && !container.n)
-        add_missing(x, &e->container);
+        add_missing(x, &e->container, false);
     return true;
 }

@@ -44,7 +44,8 @@ struct k8s_extract {
     uint32_t fields; /* 1 << K8S_x */
     struct k8s_rule *rules;
     uint32_t n_rules;
-    bool otel_annotations; /* resource.opentelemetry.io/X becomes X */
+    const char *service_annotation; /* its value replaces service.name; NULL: none */
+    bool otel_annotations;          /* resource.opentelemetry.io/X becomes X */
 };
 
 struct k8s_table {
@@ -63,7 +64,8 @@ void k8s_table_free(struct k8s_table *t);
 DEFINE_CLEANUP(struct k8s_table *, k8s_table_free)
 int k8s_table_add(struct k8s_table *t, const struct k8s_pod *p);
 
-/* Adds what is known about the pod with this uid, address or container id, without replacing existing attributes. If
+/* Adds what is known about the pod with this uid, address or container id, without replacing existing attributes, but for
+ * service.name if an annotation names the service. If
  * container is empty, a pod's only container is used. False: there is no such pod. */
 bool k8s_table_apply(const struct k8s_table *t, struct str key, struct str container, struct kvs_edit *x);
 

@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "pipeline/graph/metrics.h"
+#include "base/metrics.h"
 #include "pipeline/k8s/k8s_table.h"
 
 enum { K8S_MISSED_MAX = 1024 };

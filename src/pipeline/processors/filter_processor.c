@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "base/mem.h"
+#include "model/builder.h"
 #include "model/sink.h"
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
@@ -142,11 +143,13 @@ static uint32_t count_samples(const struct batch *b)
 static void consume(struct sink *sink, struct payload data, const struct sink_context *ctx, struct ack *ack)
 {
     struct filter_processor *f = container_of(sink, struct filter_processor, sink);
-    _cleanup_(batch_unrefp) struct batch *x = NULL;
+    _cleanup_(batch_unrefp) struct batch *x = NULL, *reached = NULL;
     int r = batch_share(data.batch, &x);
 
     if (r == 0)
         r = filter_batch(f, data.batch, x);
+    if (r == 0 && x->n_profiles && count_samples(x) < count_samples(data.batch))
+        r = builder_reached(x, &reached, NULL);
     if (r < 0) {
         ack_fail(ack, SINK_UNAVAILABLE, 0, "out of memory");
         return;
@@ -155,7 +158,7 @@ static void consume(struct sink *sink, struct payload data, const struct sink_co
     if (!x->n_profiles)
         ack_ok(ack);
     else
-        sink_consume(f->next, x, ctx, ack);
+        sink_consume(f->next, reached ? reached : x, ctx, ack);
 }
 
 static void free_instance(struct instance *i)

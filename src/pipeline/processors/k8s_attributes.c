@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `k8s_attributes`: adds the attributes of its pod to a resource, from a Kubernetes API server (k8s_watch.h). Existing
- * attributes are never replaced. Data never waits for the server: if a pod is unknown, its data is passed on unchanged.
+ * attributes are never replaced, but for the name of a service that an annotation gives (service_annotation). Data never waits for the server: if a pod is unknown, its data is passed on unchanged.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +13,6 @@
 #include "pipeline/graph/component.h"
 #include "pipeline/graph/host.h"
 #include "pipeline/k8s/k8s_watch.h"
-
-#define ACCOUNT "/var/run/secrets/kubernetes.io/serviceaccount/"
 
 enum { SOURCES_MAX = 16 };
 
@@ -40,7 +38,7 @@ struct association_config {
 
 struct k8s_config {
     int auth_type;
-    const char *api_server, *token_file, *ca_file, *namespace_name, *node, *node_from_env_var;
+    const char *api_server, *token_file, *ca_file, *namespace_name, *node, *node_from_env_var, *service_annotation;
     bool passthrough, wait_for_metadata, otel_annotations;
     int64_t refresh_interval, min_refresh_interval, wait_timeout;
     struct option_strings metadata;
@@ -76,6 +74,8 @@ static const struct option extract_options[] = {
     {"labels", OPT_TABLES, AT(labels), NULL, "of the pod", .table = label_options, .size = sizeof(struct rule_config)},
     {"annotations", OPT_TABLES, AT(annotations), NULL, "of the pod", .table = label_options,
      .size = sizeof(struct rule_config)},
+    {"service_annotation", OPT_STRING, AT(service_annotation), NULL,
+     "annotation of a pod that names its service, instead of the name that is there"},
     {"otel_annotations", OPT_BOOL, AT(otel_annotations), "false", "resource.opentelemetry.io/X becomes X"},
     {"deployment_name_from_replicaset", OPT_IGNORED, 0, NULL, "replica set names are always resolved"},
     {0},
@@ -197,28 +197,15 @@ static const char *non_empty(const char *s)
 static int find_api(struct k8s *k, struct err *e)
 {
     const struct k8s_config *c = k->config;
-    const char *host = getenv("KUBERNETES_SERVICE_HOST"), *port = getenv("KUBERNETES_SERVICE_PORT");
-    bool account = c->auth_type == AUTH_ACCOUNT, six = host && strchr(host, ':');
 
     k->watch.api = (struct k8s_api){
         .server = c->api_server,
-        .token_file = c->token_file ? c->token_file
-                      : account     ? ACCOUNT "token"
-                                    : NULL,
-        .ca_file = c->ca_file                  ? c->ca_file
-                   : account && !c->token_file ? ACCOUNT "ca.crt"
-                                               : NULL,
+        .token_file = c->token_file,
+        .ca_file = c->ca_file,
         .namespace_name = non_empty(c->namespace_name),
         .node = non_empty(c->node_from_env_var ? getenv(c->node_from_env_var) : c->node),
     };
-    if (k->watch.api.server)
-        return 0;
-    if (!host || !port)
-        return err_set(
-            e, -EINVAL,
-            "'api_server' is not set, and neither are KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT, as they would be in a pod");
-    k->watch.api.server = arena_printf(&k->arena, "https://%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
-    return k->watch.api.server ? 0 : -ENOMEM;
+    return k8s_api_complete(&k->watch.api, c->auth_type == AUTH_ACCOUNT, &k->arena, e);
 }
 
 static int start(struct instance *i, struct err *e)
@@ -280,6 +267,7 @@ static int prepare(struct k8s *k)
     if (r == 0)
         r = add_rules(k, &c->annotations, true);
     k->watch.extract.otel_annotations = c->otel_annotations;
+    k->watch.extract.service_annotation = c->service_annotation;
     for (uint32_t i = 0; i < c->metadata.n; i++)
         k->watch.extract.fields |= 1u << field_index(c->metadata.v[i]);
     for (uint32_t i = 0; i < c->associations.n; i++) {

@@ -147,17 +147,8 @@ static void reply(struct otlp_call *c, const struct ack_result *r)
     }
 }
 
-static enum refusal reason_of(const struct ack_result *r)
+static void finish(struct otlp_call *c, const struct ack_result *r, enum refusal why)
 {
-    if (r->status == SINK_INVALID)
-        return strstr(r->message, "proto 1.") ? REFUSED_GENERATION : REFUSED_MALFORMED;
-    return r->retry_ns > 0 || (enum grpc_code) r->status == GRPC_RESOURCE_EXHAUSTED ? REFUSED_LIMIT
-                                                                                    : REFUSED_UNAVAILABLE;
-}
-
-static void on_ack(struct ack *a, const struct ack_result *r)
-{
-    struct otlp_call *c = container_of(a, struct otlp_call, ack);
     struct otlp_service *s = c->s;
     bool refused = sink_status_retryable(r) || r->status == SINK_INVALID;
 
@@ -167,21 +158,26 @@ static void on_ack(struct ack *a, const struct ack_result *r)
                                         : s->failed[c->signal],
                    r->status == SINK_OK ? c->items : MAX(c->items, 1u));
     if (r->status != SINK_OK)
-        refusals_note("otlp", c->q->peer, reason_of(r), r->message);
+        refusals_note("otlp", c->q->peer, why, r->message);
     reply(c, r);
 }
 
-static void refuse(struct otlp_call *c, enum sink_status status, const char *fmt, ...) _printf_(3, 4);
-
-static void refuse(struct otlp_call *c, enum sink_status status, const char *fmt, ...)
+static void on_ack(struct ack *a, const struct ack_result *r)
 {
-    struct ack_result r = {.status = status};
+    finish(container_of(a, struct otlp_call, ack), r, refusals_reason(r));
+}
+
+static void refuse(struct otlp_call *c, enum refusal why, const char *fmt, ...) _printf_(3, 4);
+
+static void refuse(struct otlp_call *c, enum refusal why, const char *fmt, ...)
+{
+    struct ack_result r = {.status = why == REFUSED_UNAVAILABLE ? SINK_UNAVAILABLE : SINK_INVALID};
     va_list ap;
 
     va_start(ap, fmt);
     vsnprintf(r.message, sizeof r.message, fmt, ap);
     va_end(ap);
-    on_ack(&c->ack, &r);
+    finish(c, &r, why);
 }
 
 /* --- requests --- */
@@ -256,11 +252,11 @@ static void take_profiles(struct otlp_call *c, struct str msg, struct buf *body)
     if (r == 0)
         otlp_own(b, body);
     if (r == -ENOMEM) {
-        refuse(c, SINK_UNAVAILABLE, "out of memory for this request");
+        refuse(c, REFUSED_UNAVAILABLE, "out of memory for this request");
         return;
     }
     if (r < 0) {
-        refuse(c, SINK_INVALID, "%.240s", err_message(&e, r));
+        refuse(c, r == -EPROTONOSUPPORT ? REFUSED_GENERATION : REFUSED_MALFORMED, "%.240s", err_message(&e, r));
         return;
     }
     if (!c->s->keep_empty_ids)
@@ -279,11 +275,11 @@ static void take_blob(struct otlp_call *c, struct buf *body)
     uint32_t items = 0;
 
     if (!c->json && blob_count(c->signal, body->p, body->n, &items) < 0) {
-        refuse(c, SINK_INVALID, "malformed request: not an export of %s", signal_names[c->signal]);
+        refuse(c, REFUSED_MALFORMED, "malformed request: not an export of %s", signal_names[c->signal]);
         return;
     }
     if (blob_new(c->signal, c->json, body, &b) < 0) {
-        refuse(c, SINK_UNAVAILABLE, "out of memory for this request");
+        refuse(c, REFUSED_UNAVAILABLE, "out of memory for this request");
         return;
     }
     b->items = c->items = items;
@@ -303,7 +299,7 @@ static void take(struct otlp_call *c, struct str msg, struct buf *inflated)
     if (!inflated->p)
         buf_put_str(inflated, msg);
     if (buf_error(inflated))
-        refuse(c, SINK_UNAVAILABLE, "out of memory for this request");
+        refuse(c, REFUSED_UNAVAILABLE, "out of memory for this request");
     else
         take_blob(c, inflated);
 }
@@ -331,22 +327,11 @@ static struct otlp_call *call_new(struct otlp_service *s, struct http_request *q
     return c;
 }
 
-static enum refusal reason_of_code(enum grpc_code code, const char *text)
-{
-    return code == GRPC_UNAUTHENTICATED        ? REFUSED_CREDENTIALS
-           : code == GRPC_UNIMPLEMENTED        ? REFUSED_UNSUPPORTED
-           : code == GRPC_UNAVAILABLE          ? REFUSED_UNAVAILABLE
-           : strstr(text, "too large")         ? REFUSED_TOO_LARGE
-           : strstr(text, OTLP_VERSION_HEADER) ? REFUSED_GENERATION
-                                               : REFUSED_MALFORMED;
-}
-
-static void grpc_fail(struct http_request *q, enum grpc_code code, const char *text)
+static void grpc_fail(struct http_request *q, enum refusal why, enum grpc_code code, const char *text)
 {
     struct grpc_status st;
 
-    refusals_note("otlp", q->peer, reason_of_code(code, text), text);
-
+    refusals_note("otlp", q->peer, why, text);
     grpc_status_set(&st, code, "%s", text);
     grpc_reply(q, &st, (struct str){0});
 }
@@ -368,18 +353,18 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
         i++;
     if (i == SIGNALS || !served(s, (enum signal) i)) {
         if (otlp_check_path(q->path, &e) == -EPROTONOSUPPORT)
-            grpc_fail(q, GRPC_UNIMPLEMENTED, e.message);
+            grpc_fail(q, REFUSED_GENERATION, GRPC_UNIMPLEMENTED, e.message);
         else
-            grpc_fail(q, GRPC_UNIMPLEMENTED,
+            grpc_fail(q, REFUSED_UNSUPPORTED, GRPC_UNIMPLEMENTED,
                       i == SIGNALS ? "unknown service or method" : "no pipeline accepts this signal");
         return;
     }
     if (!let_in(s, q)) {
-        grpc_fail(q, GRPC_UNAUTHENTICATED, "missing or invalid credentials");
+        grpc_fail(q, REFUSED_CREDENTIALS, GRPC_UNAUTHENTICATED, "missing or invalid credentials");
         return;
     }
     if (i == SIGNAL_PROFILES && !version_ok(q, &e)) {
-        grpc_fail(q, GRPC_INVALID_ARGUMENT, e.message);
+        grpc_fail(q, REFUSED_GENERATION, GRPC_INVALID_ARGUMENT, e.message);
         return;
     }
     if (grpc_request_message(q, s->max_message, &inflated, &msg, &st) < 0) {
@@ -390,7 +375,7 @@ void otlp_service_grpc(struct otlp_service *s, struct http_request *q)
     }
     c = call_new(s, q, (enum signal) i, true, false);
     if (!c)
-        grpc_fail(q, GRPC_UNAVAILABLE, "out of memory");
+        grpc_fail(q, REFUSED_UNAVAILABLE, GRPC_UNAVAILABLE, "out of memory");
     else
         take(c, msg, &inflated);
 }
@@ -411,14 +396,21 @@ static int content_kind(const struct http_request *q)
     return http_eq_nocase(v, "application/json") ? 1 : -1;
 }
 
-static void http_refuse(struct http_request *q, bool json, int status, enum grpc_code code, const char *text)
+static void http_refuse(struct http_request *q, bool json, enum refusal why, const char *text)
 {
+    static const struct {
+        int status;
+        enum grpc_code code;
+    } answers[REFUSALS] = {[REFUSED_MALFORMED] = {400, GRPC_INVALID_ARGUMENT},
+                           [REFUSED_GENERATION] = {400, GRPC_INVALID_ARGUMENT},
+                           [REFUSED_TOO_LARGE] = {413, GRPC_INVALID_ARGUMENT},
+                           [REFUSED_CREDENTIALS] = {401, GRPC_UNAUTHENTICATED},
+                           [REFUSED_UNAVAILABLE] = {503, GRPC_UNAVAILABLE}};
     struct grpc_status st;
 
-    refusals_note("otlp", q->peer, reason_of_code(code, text), text);
-
-    grpc_status_set(&st, code, "%s", text);
-    http_fail(q, json, status, &st);
+    refusals_note("otlp", q->peer, why, text);
+    grpc_status_set(&st, answers[why].code, "%s", text);
+    http_fail(q, json, answers[why].status, &st);
 }
 
 static void http_export(struct otlp_service *s, struct http_request *q, enum signal signal, bool json)
@@ -430,11 +422,11 @@ static void http_export(struct otlp_service *s, struct http_request *q, enum sig
     int r = http_decode_body(q, s->max_message, &inflated, &msg, &e);
 
     if (!c)
-        http_refuse(q, json, 503, GRPC_UNAVAILABLE, "out of memory");
+        http_refuse(q, json, REFUSED_UNAVAILABLE, "out of memory");
     else if (r == -EFBIG)
-        http_refuse(q, json, 413, GRPC_INVALID_ARGUMENT, "http: request body too large");
+        http_refuse(q, json, REFUSED_TOO_LARGE, "http: request body too large");
     else if (r < 0)
-        http_refuse(q, json, 400, GRPC_INVALID_ARGUMENT, err_message(&e, r));
+        http_refuse(q, json, REFUSED_MALFORMED, err_message(&e, r));
     else
         take(c, msg, &inflated);
 }
@@ -459,9 +451,9 @@ void otlp_service_http(struct otlp_service *s, struct http_request *q)
         refusals_note("otlp", q->peer, REFUSED_UNSUPPORTED, "the content type is neither JSON nor protobuf");
         http_reply_text(q, 415, "415 unsupported media type, supported: [application/json, application/x-protobuf]");
     } else if (!let_in(s, q)) {
-        http_refuse(q, kind == 1, 401, GRPC_UNAUTHENTICATED, "missing or invalid credentials");
+        http_refuse(q, kind == 1, REFUSED_CREDENTIALS, "missing or invalid credentials");
     } else if (i == SIGNAL_PROFILES && !version_ok(q, &e)) {
-        http_refuse(q, kind == 1, 400, GRPC_INVALID_ARGUMENT, e.message);
+        http_refuse(q, kind == 1, REFUSED_GENERATION, e.message);
     } else {
         http_export(s, q, (enum signal) i, kind == 1);
     }

@@ -11,9 +11,9 @@
 #define PIPELINE_OTLP_SERVICE_H
 
 #include "base/err.h"
+#include "base/metrics.h"
 #include "model/sink.h"
 #include "pipeline/delivery/blob.h"
-#include "pipeline/graph/metrics.h"
 
 struct auth_api;
 struct http_request;

@@ -96,13 +96,16 @@ static const struct option target_options[] = {
 };
 
 static const struct option kubernetes_options[] = {
-    {"api_server", OPT_STRING, offsetof(struct kubernetes_config, api.server), NULL, "URL", .required = true},
+    {"api_server", OPT_STRING, offsetof(struct kubernetes_config, api.server), NULL,
+     "URL; in-cluster: that of the cluster that wick runs in", .required = true},
     {"token_file", OPT_STRING, offsetof(struct kubernetes_config, api.token_file), NULL, "file with a bearer token"},
     {"ca_file", OPT_STRING, offsetof(struct kubernetes_config, api.ca_file), NULL, "file with CA certificates"},
     {"namespace", OPT_STRING, offsetof(struct kubernetes_config, api.namespace_name), NULL,
      "only pods in this namespace"},
-    {"annotation_prefix", OPT_STRING, offsetof(struct kubernetes_config, annotation_prefix), "profiles.grafana.com",
-     "annotations are PREFIX/scrape, PREFIX/port, PREFIX/cpu.scrape ..."},
+    {"annotation_prefix", OPT_STRING, offsetof(struct kubernetes_config, annotation_prefix), NULL,
+     "annotations are PREFIX/scrape, PREFIX/port, PREFIX/cpu.scrape ...; default: wick.dev and profiles.grafana.com"},
+    {"node_from_env_var", OPT_STRING, offsetof(struct kubernetes_config, node_from_env_var), NULL,
+     "environment variable with the name of the node whose pods are scraped"},
     {0},
 };
 

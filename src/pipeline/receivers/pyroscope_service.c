@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/compress.h"
 #include "base/json.h"
+#include "base/metrics.h"
 #include "base/wire.h"
 #include "codec/folded.h"
 #include "codec/input.h"
@@ -19,7 +20,6 @@
 #include "net/encoding.h"
 #include "net/grpc.h"
 #include "net/server.h"
-#include "pipeline/graph/metrics.h"
 #include "pipeline/receivers/received.h"
 #include "pipeline/receivers/refusals.h"
 
@@ -84,11 +84,7 @@ static void on_ack(struct ack *a, const struct ack_result *r)
         http_add_header(c->q, "retry-after", str_from(seconds));
     }
     if (r->status != SINK_OK)
-        refusals_note("pyroscope", c->q->peer,
-                      r->status == SINK_INVALID ? REFUSED_MALFORMED
-                      : r->retry_ns > 0         ? REFUSED_LIMIT
-                                                : REFUSED_UNAVAILABLE,
-                      r->message);
+        refusals_note("pyroscope", c->q->peer, refusals_reason(r), r->message);
     if (c->s->accepted)
         metric_add(r->status == SINK_OK ? c->s->accepted : c->s->refused, c->samples);
     answer(c, r->status == SINK_OK ? 200 : grpc_code_to_http(code), code, r->message);
@@ -408,10 +404,9 @@ static int push_profile(struct push *p, const struct label_set *labels, struct s
 
     if (++p->n > SERIES_MAX)
         return err_set(e, -E2BIG, "more than %d profiles in one request", SERIES_MAX);
-    if (p->inflated >= inflated_max(p->c->s))
-        return err_set(e, -EFBIG, "the profiles of this request decompress to more than %zu bytes",
-                       inflated_max(p->c->s));
-    r = decode_pprof(raw, inflated_max(p->c->s) - p->inflated, &b, e);
+    r = p->inflated < inflated_max(p->c->s) ? decode_pprof(raw, inflated_max(p->c->s) - p->inflated, &b, e) : -EFBIG;
+    if (r == -EFBIG) /* the limit is that of all together, not what is left of it */
+        return err_set(e, r, "the profiles of this request decompress to more than %zu bytes", inflated_max(p->c->s));
     p->inflated += r == 0 ? MAX(b->input_size, (size_t) raw.n) : 0;
     if (r == 0)
         r = received_finish(b, &meta, &done, e);

@@ -4,12 +4,15 @@
 #include "pipeline/receivers/refusals.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/metric_text.h"
 #include "base/str.h"
+#include "model/sink.h"
 
 enum { PEERS_MAX = 512, RECEIVERS = 2 };
 
@@ -32,6 +35,13 @@ static struct str host_of(const char *peer)
     return colon && colon > s.p ? str_slice(s, 0, (size_t) (colon - s.p)) : s;
 }
 
+enum refusal refusals_reason(const struct ack_result *r)
+{
+    return r->status == SINK_INVALID     ? REFUSED_MALFORMED
+           : r->status == SINK_EXHAUSTED ? REFUSED_LIMIT
+                                         : REFUSED_UNAVAILABLE;
+}
+
 void refusals_note(const char *receiver, const char *peer, enum refusal why, const char *message)
 {
     struct str host = host_of(peer);
@@ -49,14 +59,20 @@ void refusals_note(const char *receiver, const char *peer, enum refusal why, con
                  STR_FMT(host.n ? host : STR("a local process")), reasons[why], message, (unsigned long long) held);
 }
 
+static void put_count(struct buf *out, const char *receiver, const char *reason, uint64_t n)
+{
+    char labels[80];
+
+    snprintf(labels, sizeof labels, "receiver=\"%s\",reason=\"%s\"", receiver, reason);
+    metric_value(out, "wick_receiver_refused_requests_total", labels, (double) n);
+}
+
 void refusals_print(struct buf *out)
 {
-    buf_puts(out, "# HELP wick_receiver_refused_requests_total Requests that were refused.\n"
-                  "# TYPE wick_receiver_refused_requests_total counter\n");
+    metric_head(out, "wick_receiver_refused_requests_total", METRIC_COUNTER, "Requests that were refused.");
     pthread_mutex_lock(&refusals.lock);
     for (int i = 0; i < RECEIVERS; i++)
         for (int k = 0; k < REFUSALS; k++)
-            buf_printf(out, "wick_receiver_refused_requests_total{receiver=\"%s\",reason=\"%s\"} %llu\n", receivers[i],
-                       reasons[k], (unsigned long long) refusals.counts[i][k]);
+            put_count(out, receivers[i], reasons[k], refusals.counts[i][k]);
     pthread_mutex_unlock(&refusals.lock);
 }

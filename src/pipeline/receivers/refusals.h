@@ -9,6 +9,8 @@
 
 #include "base/buf.h"
 
+struct ack_result;
+
 enum refusal {
     REFUSED_MALFORMED,   /* it cannot be decoded */
     REFUSED_GENERATION,  /* OTLP of another generation */
@@ -20,6 +22,8 @@ enum refusal {
     REFUSALS
 };
 
+/* The reason of a result that is not SINK_OK and came from beyond the receiver. */
+enum refusal refusals_reason(const struct ack_result *r);
 /* receiver: "otlp" or "pyroscope". peer: address with or without a port. */
 void refusals_note(const char *receiver, const char *peer, enum refusal why, const char *message);
 /* Appends wick_receiver_refused_requests_total. */

@@ -131,17 +131,19 @@ static struct str annotation(const struct k8s_pod *p, const char *prefix, const 
     return k8s_label(&p->annotations, name);
 }
 
-/* The application's name, from the labels of the pod, else the pod's name. */
-static struct str app_name(const struct k8s_pod *p)
+/* The application's name, from the annotations or labels of the pod, else the pod's name. */
+static struct str app_name(const struct k8s_pod *p, const char *prefix)
 {
-    struct str name = k8s_label(&p->labels, "app.kubernetes.io/name");
+    struct str name = annotation(p, prefix, "", "service");
 
+    if (!name.n)
+        name = k8s_label(&p->labels, "app.kubernetes.io/name");
     if (!name.n)
         name = k8s_label(&p->labels, "app");
     return name.n ? name : p->name;
 }
 
-static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *prefix)
+static int add_pod_by(struct scrape_list *l, const struct k8s_pod *p, const char *prefix)
 {
     static const struct {
         const char *word;
@@ -152,12 +154,17 @@ static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *p
                  {"mutex", 1u << SCRAPE_MUTEX},
                  {"block", 1u << SCRAPE_BLOCK},
                  {"goroutine", 1u << SCRAPE_GOROUTINE}};
-    struct label labels[] = {{STR(SEMCONV_SERVICE_NAME), app_name(p)},
+    struct label labels[] = {{STR(SEMCONV_SERVICE_NAME), app_name(p, prefix)},
                              {STR("k8s.namespace.name"), p->namespace_name},
                              {STR("k8s.pod.name"), p->name},
-                             {STR("k8s.node.name"), p->node}};
-    uint32_t n = p->node.n ? 4 : 3;
+                             {STR("k8s.node.name"), p->node},
+                             {STR("k8s.pod.uid"), p->uid}};
+    uint32_t n = 3;
     int r = 0;
+
+    for (size_t i = n; i < ARRAY_SIZE(labels); i++)
+        if (labels[i].value.n)
+            labels[n++] = labels[i];
 
     if (!p->ip.n || !str_is(p->phase, "Running"))
         return 0;
@@ -179,6 +186,14 @@ static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *p
     return r;
 }
 
+static int add_pod(struct scrape_list *l, const struct k8s_pod *p, const char *prefix)
+{
+    uint32_t before = l->n;
+    int r = add_pod_by(l, p, prefix ? prefix : "wick.dev");
+
+    return r < 0 || prefix || l->n > before ? r : add_pod_by(l, p, "profiles.grafana.com");
+}
+
 struct adding {
     struct scrape_list *list;
     const char *prefix;
@@ -198,7 +213,15 @@ int scrape_parse_pods(struct scrape_list *l, struct str json, const char *prefix
 
 static int read_kubernetes(struct scrape_list *l, const struct kubernetes_config *c, struct err *e)
 {
-    return k8s_pods_fetch(&c->api, on_pod, &(struct adding){l, c->annotation_prefix}, e);
+    const char *node = c->node_from_env_var ? getenv(c->node_from_env_var) : NULL;
+    struct k8s_api api = c->api;
+    int r;
+
+    if (strcmp(api.server, "in-cluster") == 0)
+        api.server = NULL;
+    api.node = node && *node ? node : NULL;
+    r = k8s_api_complete(&api, !api.server, &l->arena, e);
+    return r < 0 ? r : k8s_pods_fetch(&api, on_pod, &(struct adding){l, c->annotation_prefix}, e);
 }
 
 /* --- all of them --- */

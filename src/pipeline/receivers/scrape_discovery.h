@@ -6,7 +6,8 @@
  *   PREFIX/scrape: "true", PREFIX/port, PREFIX/scheme, PREFIX/path      every enabled type
  *   PREFIX/TYPE.scrape: "true", PREFIX/TYPE.port ...                    one type: cpu, memory (heap), mutex, block, goroutine
  *
- * with PREFIX profiles.grafana.com unless configured otherwise. Blocks on files and the network, so it needs a thread
+ * and PREFIX/service, the name of the service, with PREFIX wick.dev and profiles.grafana.com unless configured otherwise; of a pod
+ * that has annotations of both, those of wick.dev count. Blocks on files and the network, so it needs a thread
  * of its own.
  */
 #ifndef PIPELINE_SCRAPE_DISCOVERY_H
@@ -25,7 +26,8 @@ struct static_target_config {
 
 struct kubernetes_config {
     struct k8s_api api;
-    const char *annotation_prefix;
+    const char *annotation_prefix; /* NULL: the two above */
+    const char *node_from_env_var;
 };
 
 struct discovery_config {
@@ -49,7 +51,7 @@ void scrape_list_free(struct scrape_list *l);
 
 /* Parses the text of one file; also for tests and fuzzing. */
 int scrape_parse_file(struct scrape_list *l, struct str text, const char *name, struct err *e);
-/* Adds the targets of a PodList, as scrape_discover() does with what it fetches; for tests and fuzzing. */
+/* Adds the targets of a PodList, as scrape_discover() does with what it fetches; for tests and fuzzing. prefix may be NULL. */
 int scrape_parse_pods(struct scrape_list *l, struct str json, const char *prefix, struct err *e);
 struct scrape_list *scrape_list_new(void);
 

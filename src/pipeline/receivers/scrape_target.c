@@ -21,6 +21,7 @@
 #include "net/client.h"
 #include "pipeline/receivers/received.h"
 #include "pipeline/receivers/scrape_delta.h"
+#include "pipeline/receivers/scrape_waits.h"
 
 struct scrape_job {
     struct scrape_target *target;
@@ -118,6 +119,7 @@ static void decode(struct scrape_job *j, struct client_request *r)
         rc = -ENOMEM;
     if (rc == 0)
         rc = delta_apply(j->delta, b);
+    scrape_waits_drop(b);
     if (rc < 0 || !b->n_profiles || !b->profiles[0].samples.n) {
         if (rc < 0)
             scrape_failed(j, "out of memory while computing differences");

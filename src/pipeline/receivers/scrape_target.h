@@ -8,8 +8,8 @@
 #define PIPELINE_SCRAPE_TARGET_H
 
 #include "base/err.h"
+#include "base/metrics.h"
 #include "model/labels.h"
-#include "pipeline/graph/metrics.h"
 
 struct loop;
 struct sink;

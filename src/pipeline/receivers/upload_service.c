@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "codec/input.h"
 #include "model/batch.h"
+#include "model/semconv.h"
 #include "model/sink.h"
 #include "model/types.h"
 #include "net/encoding.h"
@@ -139,7 +140,10 @@ static int decode(struct upload_call *c, struct batch **ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT, in = BUF_INIT;
     struct input_limits limits = {.inflated = c->s->max_inflated ? c->s->max_inflated : INFLATED_MAX};
-    struct label labels[] = {{STR("service.name"), c->service}, {STR("service.instance.id"), str_from(c->instance)}};
+    struct label labels[] = {{STR(SEMCONV_SERVICE_NAME), c->service},
+                             {STR(SEMCONV_SERVICE_NAMESPACE), STR(SEMCONV_WICK_UPLOADS)},
+                             {STR(SEMCONV_SERVICE_VERSION), str_from(c->instance)},
+                             {STR(SEMCONV_SERVICE_INSTANCE_ID), str_from(c->instance)}};
     struct received meta = {.labels = labels, .n_labels = ARRAY_SIZE(labels)};
     struct batch *b = NULL;
     struct str body;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * POST /api/v1/upload?name=FILE: a profile in any format that `wick convert` reads, as the web UI sends a file that is
- * dropped on its page. It is stored like any other: service.name is the name of the file, service.instance.id distinguishes two
- * uploads of one name apart, and its time is now, so that it can be explored, and compared with anything. The answer is
+ * dropped on its page. It is stored like any other: service.name is the name of the file, service.version distinguishes two
+ * uploads of one name apart, and its time is now, so that it can be explored, and compared with anything. Its service.namespace
+ * keeps it out of what is asked about all services. The answer is
  *
  *   {"service":"x.jfr","instance":"upload-18c2…","types":["cpu","wall"],"type":"cpu","from":ms,"to":ms}
  *

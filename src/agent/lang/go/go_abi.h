@@ -9,7 +9,7 @@ enum { AGENT_GO_M = 48 }; /* offset of m in g */
 
 /* Where Go keeps labels: see go_runtime.h. */
 struct agent_go {
-    __s64 g;            /* from the thread pointer */
+    __s64 g;            /* from the thread pointer; x86-64 */
     __u32 curg, labels; /* in m, in g */
 };
 

@@ -3,10 +3,18 @@
  * reads the labels. */
 #include "agent/lang/go/go_runtime.h"
 
+#include "agent/lang/go/go_code.h"
 #include "elf/go_build.h"
 #include "elf/pclntab.h"
 
-enum { CODE_MAX = 256, LONG_CODE_MAX = 4096, ADDRESSES_MAX = 64, SLICE_SINCE = 24, OFFSET_MAX = 4096, BUCKET = 8 };
+enum {
+    CODE_MAX = 256,
+    LONG_CODE_MAX = 4096,
+    ADDRESSES_MAX = 64,
+    SLICE_SINCE = 24,
+    OFFSET_MAX = GO_CODE_OFFSET_MAX,
+    BUCKET = 8
+};
 
 /* The code of a function, with or without its ".abi0". */
 static struct elf_bytes code_of(const struct elf_file *f, const struct pclntab *t, const char *name, size_t max)
@@ -99,17 +107,46 @@ static void find_goroutines(const struct elf_file *f, const struct pclntab *t, s
 {
     struct elf_bytes add = code_of(f, t, "runtime.allgadd", LONG_CODE_MAX);
     struct elf_bytes header = code_of(f, t, "runtime.goroutineheader", LONG_CODE_MAX);
+    uint32_t (*addresses)(struct elf_bytes, bool, uint64_t *, uint32_t) =
+        f->machine == EM_AARCH64 ? go_arm64_addresses : addresses_in;
     uint64_t v[ADDRESSES_MAX];
-    uint32_t n = addresses_in(add, false, v, ADDRESSES_MAX);
+    uint32_t n = addresses(add, false, v, ADDRESSES_MAX);
     int32_t status = 0;
 
     for (uint32_t i = 0; i < n && !ret->allgs; i++)
         if (has(v, n, v[i] + 8) && has(v, n, v[i] + 16))
             ret->allgs = v[i];
+    ret->n_tables = addresses(header, true, ret->tables, GO_TABLES_MAX);
+    if (f->machine == EM_AARCH64) {
+        ret->status = go_arm64_status(add);
+        return;
+    }
     /* mov N(%rax),%ecx */
     if (number_after(add, "\x8b\x88", 2, &status, NULL) && status > 0 && status < OFFSET_MAX && status % 8 == 0)
         ret->status = (uint32_t) status;
-    ret->n_tables = addresses_in(header, true, ret->tables, GO_TABLES_MAX);
+}
+
+/* systemstack and runtime_setProfLabel. False when systemstack is not recognised. */
+static bool find_places(const struct elf_file *f, struct elf_bytes stack, struct elf_bytes label, struct go_runtime *ret)
+{
+    int32_t curg = 0, labels = 0;
+
+    if (f->machine == EM_AARCH64) {
+        ret->curg = go_arm64_curg(stack);
+        ret->labels = go_arm64_labels(label);
+        return ret->curg != 0;
+    }
+    /* cmp N(%rbx),%rax */
+    if (!number_after(stack, "\x48\x3b\x83", 3, &curg, NULL) || !find_g(f, stack, &ret->g) || curg <= 0 ||
+        curg > OFFSET_MAX || curg % 8)
+        return false;
+    ret->curg = (uint32_t) curg;
+    /* mov N(%r14),%rcx or mov %rax,N(%r14) */
+    if ((number_after(label, "\x49\x8b\x8e", 3, &labels, NULL) ||
+         number_after(label, "\x49\x89\x86", 3, &labels, NULL)) &&
+        labels > 0 && labels < OFFSET_MAX && labels % 8 == 0)
+        ret->labels = (uint32_t) labels;
+    return true;
 }
 
 bool go_runtime_probe(const struct elf_file *f, struct go_runtime *ret)
@@ -117,24 +154,15 @@ bool go_runtime_probe(const struct elf_file *f, struct go_runtime *ret)
     struct elf_bytes stack, label;
     struct go_build build;
     struct pclntab t;
-    int32_t curg = 0, labels = 0;
 
     *ret = (struct go_runtime){0};
-    if (!f->is64 || f->machine != EM_X86_64 || pclntab_open(f, &t, NULL) < 0 || !go_build_read(f, &build))
+    if (!f->is64 || (f->machine != EM_X86_64 && f->machine != EM_AARCH64) || pclntab_open(f, &t, NULL) < 0 || !go_build_read(f, &build))
         return false;
     ret->minor = go_build_minor(build.version);
     stack = code_of(f, &t, "runtime.systemstack", CODE_MAX);
-    /* cmp N(%rbx),%rax */
-    if (!number_after(stack, "\x48\x3b\x83", 3, &curg, NULL) || !find_g(f, stack, &ret->g) || curg <= 0 ||
-        curg > OFFSET_MAX || curg % 8)
-        return false;
-    ret->curg = (uint32_t) curg;
     label = code_of(f, &t, "runtime/pprof.runtime_setProfLabel", CODE_MAX);
-    /* mov N(%r14),%rcx or mov %rax,N(%r14) */
-    if ((number_after(label, "\x49\x8b\x8e", 3, &labels, NULL) ||
-         number_after(label, "\x49\x89\x86", 3, &labels, NULL)) &&
-        labels > 0 && labels < OFFSET_MAX && labels % 8 == 0)
-        ret->labels = (uint32_t) labels;
+    if (!find_places(f, stack, label, ret))
+        return false;
     ret->is_slice = ret->minor >= SLICE_SINCE;
     find_goroutines(f, &t, ret);
     return true;
@@ -197,12 +225,12 @@ static uint32_t read_map(const struct proc_memory *m, uint64_t at, struct arena 
     return n;
 }
 
-uint64_t go_current(const struct go_runtime *g, const struct proc_memory *m, uint64_t thread_pointer)
+uint64_t go_current(const struct go_runtime *g, const struct proc_memory *m, uint64_t thread_pointer, uint64_t x28)
 {
-    uint64_t at;
+    uint64_t at = x28;
 
-    if (!proc_memory_u64(m, thread_pointer + (uint64_t) g->g, &at) || !at || !proc_memory_u64(m, at + GO_G_M, &at) ||
-        !at || !proc_memory_u64(m, at + g->curg, &at))
+    if ((g->g && !proc_memory_u64(m, thread_pointer + (uint64_t) g->g, &at)) || !at ||
+        !proc_memory_u64(m, at + GO_G_M, &at) || !at || !proc_memory_u64(m, at + g->curg, &at))
         return 0;
     return at;
 }

@@ -60,7 +60,8 @@ static struct str labels(const uint64_t *words, uint32_t n)
     return (struct str){(const char *) (words + 1), count * AGENT_LABEL_WORDS * 8};
 }
 
-static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret)
+static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret,
+                   uint32_t max)
 {
     return -ENOENT;
 }
@@ -105,7 +106,7 @@ static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, 
 {
     struct go_process *s = p->lang_state;
 
-    ret->task = go_current(&s->runtime, &s->memory, thread_pointer);
+    ret->task = go_current(&s->runtime, &s->memory, thread_pointer, ret->x28);
     ret->n_labels = read_labels(s, ret->task, a, ret->labels);
 }
 
@@ -145,6 +146,7 @@ _Static_assert(sizeof(struct go_runtime) <= LANG_ANSWER_BYTES, "the answer has r
 
 const struct lang lang_go = {
     .name = "go",
+    .in_bpf = "Go labels",
     .attach = attach,
     .detach = detach,
     .merge = merge,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CPython's user side: finds the interpreter of a process, and resolves the frames that python.bpf.h sends. A code
- * object is read once; the third word of its frames is a hash of what it points to, so that a code object that replaced
- * another at the same address is read again.
+ * CPython's user side: finds the interpreter of a process, and resolves the frames that python.bpf.h sends. What names a
+ * code object comes with its first sample; what did not is read from the process, and has a name only if its content
+ * (python_abi.h), the third word of its frames, is still what the sample saw.
  */
 #include <errno.h>
 
@@ -33,7 +33,6 @@ enum { ASK_IMAGE, ASK_LOOPS };
 struct code {
     uint64_t address, content;
     struct python_code code;
-    bool bad;
 };
 
 struct python_process {
@@ -89,25 +88,9 @@ static const char *base_name(const char *path)
 
 static void fill_record(struct process *p, const struct python *py)
 {
-    const struct python_offsets *at = &py->at;
-    struct agent_python record = {
-        .interpreters = py->runtime + at->interpreters_head,
-        .minor = at->minor,
-        .interp_next = at->interp_next,
-        .interp_threads = at->interp_threads,
-        .thread_next = at->thread_next,
-        .thread_id = at->thread_id,
-        .thread_frame = at->thread_frame,
-        .cframe_frame = at->cframe_frame,
-        .frame_previous = at->frame_previous,
-        .frame_code = at->frame_code,
-        .frame_instr = at->frame_instr,
-        .frame_owner = at->frame_owner,
-        .frame_entry = at->frame_entry,
-        .code_filename = at->code_filename,
-        .code_start = at->code_start,
-    };
+    struct agent_python record;
 
+    python_record(py, &record);
     memcpy(p->lang_record.words, &record, sizeof record);
 }
 
@@ -165,24 +148,75 @@ static void detach(struct process *p)
     p->lang_state = NULL;
 }
 
-static const struct code *find_code(struct python_process *s, uint64_t address, uint64_t content)
+static uint64_t code_hash(uint64_t address, uint64_t content)
 {
-    uint64_t h = hash64_u64(address ^ content * 31);
-    struct code *c;
-    int r;
+    return hash64_u64(address ^ content * 31);
+}
+
+static const struct code *find_code(const struct python_process *s, uint64_t address, uint64_t content)
+{
+    uint64_t h = code_hash(address, content);
 
     for (struct map_pos i = map_find(&s->by_address, h); i.index != MAP_NONE; i = map_next(&s->by_address, i))
         if (s->codes[i.index].address == address && s->codes[i.index].content == content)
             return &s->codes[i.index];
+    return NULL;
+}
+
+/* Room for one that is not known. */
+static struct code *new_code(struct python_process *s, uint64_t address, uint64_t content)
+{
     if (s->n == CODES_MAX || s->arena.used > MEMORY_MAX / 2)
         forget_codes(s);
-    if (array_reserve(s->codes, s->cap, s->n + 1, CODES_MAX) < 0 || map_insert(&s->by_address, h, (uint32_t) s->n) < 0)
+    if (array_reserve(s->codes, s->cap, s->n + 1, CODES_MAX) < 0)
         return NULL;
-    c = &s->codes[s->n++];
-    *c = (struct code){.address = address, .content = content};
-    r = python_code_read(&s->python, &s->memory, address, &s->arena, &c->code);
-    c->bad = r < 0;
+    s->codes[s->n] = (struct code){.address = address, .content = content};
+    return &s->codes[s->n];
+}
+
+static const struct code *keep_code(struct python_process *s, const struct code *c)
+{
+    if (map_insert(&s->by_address, code_hash(c->address, c->content), (uint32_t) s->n) < 0)
+        return NULL;
+    s->n++;
     return c;
+}
+
+/* Reads a code object that is still what the sample saw. */
+static const struct code *read_code(struct python_process *s, uint64_t address, uint64_t content)
+{
+    struct code *c = new_code(s, address, content);
+
+    if (!c || python_code_read_if(&s->python, &s->memory, address, content, &s->arena, &c->code) < 0)
+        return NULL;
+    return keep_code(s, c);
+}
+
+static int read_pieces(const struct proc_memory *m, uint64_t address, void *ret, size_t n)
+{
+    const struct agent_memory *from = m->data;
+    const uint8_t *at = from->bytes;
+
+    for (int i = 0; i < AGENT_PIECES; at += from->pieces[i++].n) {
+        uint64_t off = address - from->pieces[i].address;
+
+        if (off < from->pieces[i].n && from->pieces[i].n - off >= n) {
+            memcpy(ret, at + off, n);
+            return 0;
+        }
+    }
+    return -EFAULT;
+}
+
+static void take_memory(struct process *p, const struct agent_memory *memory)
+{
+    struct proc_memory m = {.read = read_pieces, .data = memory};
+    struct python_process *s = p->lang_state;
+    uint64_t address = memory->words[0], content = memory->words[2];
+    struct code *c = s && !find_code(s, address, content) ? new_code(s, address, content) : NULL;
+
+    if (c && python_code_read(&s->python, &m, address, &s->arena, &c->code) == 0)
+        keep_code(s, c);
 }
 
 /* Done once per file: the result is kept with it. */
@@ -265,21 +299,23 @@ static uint32_t merge(struct process *p, uint64_t *words, uint32_t n_kernel, uin
     return out;
 }
 
-static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret)
+static int resolve(struct process *p, const uint64_t words[AGENT_LANG_WORDS], struct arena *a, struct lang_frame *ret,
+                   uint32_t max)
 {
     struct python_process *s = p->lang_state;
-    const struct code *c = s ? find_code(s, AGENT_WORD_VALUE(words[0]), words[2]) : NULL;
+    uint64_t address = AGENT_WORD_VALUE(words[0]);
+    const struct code *c = s ? find_code(s, address, words[2]) : NULL;
 
+    if (s && !c)
+        c = read_code(s, address, words[2]);
     if (!c)
-        return -ENOMEM;
-    if (c->bad)
         return -EBADMSG;
-    ret->function = arena_str(a, c->code.qualname);
+    ret->function = arena_str(a, c->code.name);
     ret->file = arena_str(a, c->code.filename);
     ret->line = python_code_line(&s->python, &c->code, (int64_t) words[1]);
     ret->start_line = c->code.first_line;
     ret->type = "cpython";
-    return ret->function.p && ret->file.p ? 0 : -ENOMEM;
+    return ret->function.p && ret->file.p ? 1 : -ENOMEM;
 }
 
 static int read_file(const struct elf_file *f, const char *path, const struct lang_question *q, void *ret)
@@ -369,16 +405,6 @@ static uint64_t thread_pointer_of(struct process *p, uint32_t tid, uint64_t sp)
     return 0;
 }
 
-/* As python_content() in python.bpf.h. */
-static uint64_t content_of(const struct python_process *s, uint64_t code)
-{
-    uint64_t v[4];
-
-    if (proc_memory_read(&s->memory, code + s->python.at.code_filename, v, sizeof v) < 0)
-        return 0;
-    return v[0] ^ (v[1] << 21 | v[1] >> 43) ^ (v[2] << 42 | v[2] >> 22) ^ v[3] * 0x9e3779b97f4a7c15ull;
-}
-
 static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, struct lang_thread *ret)
 {
     struct python_process *s = p->lang_state;
@@ -387,8 +413,9 @@ static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, 
     uint64_t id;
 
     for (size_t i = 0; i < s->n_states && !v; i++) {
-        if (s->states[i].thread_pointer != thread_pointer ||
-            !proc_memory_u64(&s->memory, s->states[i].state + s->python.at.thread_id, &id) || id != thread_pointer)
+        if (!python_is_thread(s->states[i].thread_pointer, thread_pointer) ||
+            !proc_memory_u64(&s->memory, s->states[i].state + s->python.at.thread_id, &id) ||
+            id != s->states[i].thread_pointer)
             continue;
         v = mem_zalloc_array(LANG_FRAMES_MAX, sizeof *v);
         if (!v)
@@ -396,14 +423,18 @@ static void thread(struct process *p, uint64_t thread_pointer, struct arena *a, 
         python_frames(&s->python, &s->memory, s->states[i].state, v, LANG_FRAMES_MAX, &n);
     }
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t *w = ret->words + (size_t) i * AGENT_LANG_WORDS;
+        uint64_t *w = ret->words + ret->n_words;
 
+        if (python_is_internal(&s->python, &s->memory, v[i].code))
+            continue;
         w[0] = (uint64_t) (AGENT_WORD_LANG + LANG_python) << 56 | AGENT_WORD_VALUE(v[i].code) |
                (v[i].entry ? AGENT_PYTHON_ENTRY : 0);
         w[1] = (uint64_t) v[i].instr;
-        w[2] = content_of(s, v[i].code);
+        w[2] = python_content(&s->python, &s->memory, v[i].code);
+        if (!find_code(s, v[i].code, w[2])) /* the process goes on: now rather than in resolve() */
+            read_code(s, v[i].code, w[2]);
+        ret->n_words += AGENT_LANG_WORDS;
     }
-    ret->n_words = n * AGENT_LANG_WORDS;
     mem_free(v);
 }
 
@@ -426,9 +457,11 @@ _Static_assert(sizeof(struct agent_python) <= sizeof((struct agent_lang){0}.word
 
 const struct lang lang_python = {
     .name = "cpython",
+    .in_bpf = "Python frames",
     .attach = attach,
     .detach = detach,
     .merge = merge,
+    .take_memory = take_memory,
     .resolve = resolve,
     .read_file = read_file,
     .is_answer_valid = is_answer_valid,

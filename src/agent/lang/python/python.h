@@ -74,6 +74,9 @@ struct python_image {
     uint64_t runtime; /* of _PyRuntime */
     uint64_t version; /* of Py_Version (3.11 and later), 0 when it has no symbol */
     unsigned minor;   /* from the file's name, 0 when it has no version */
+    struct python_types {
+        uint64_t code, str, bytes; /* their type objects; 0: no symbol */
+    } types;
     struct python_loops loops;
 };
 
@@ -81,8 +84,11 @@ struct python {
     struct python_offsets at;
     uint64_t runtime, bias;    /* address in the process; minus that of the file */
     uint32_t version;          /* PY_VERSION_HEX, as far as known: 0x030b0000 */
+    struct python_types types; /* in the process */
     struct python_loops loops; /* in the process */
 };
+
+struct agent_python;
 
 struct python_frame {
     uint64_t code;
@@ -91,7 +97,7 @@ struct python_frame {
 };
 
 struct python_code {
-    struct str name, qualname, filename; /* UTF-8, in the arena; qualname is name where there is none */
+    struct str name, filename; /* UTF-8, in the arena; the qualified name from 3.11 on */
     int32_t first_line;
     struct str linetable;
 };
@@ -104,21 +110,32 @@ int python_attach(const struct proc_memory *m, const struct python_image *image,
                   struct err *e);
 
 /* Calls f for every thread state until it returns a value other than 0, which is returned; negative errno when memory
- * cannot be read. thread_id is the thread pointer (fs base) of the thread. */
+ * cannot be read, -ELOOP when a list is a circle. thread_id is the thread pointer (fs base) of the thread. */
 int python_each_thread(const struct python *py, const struct proc_memory *m,
                        int (*f)(void *data, uint64_t state, uint64_t thread_id), void *data);
 /* The thread's frames, newest first. *ret_n is their number in v, at most max. Returns 1 when there are more or the
  * chain is broken, 0 when v has all of them, negative when nothing can be read. */
 int python_frames(const struct python *py, const struct proc_memory *m, uint64_t state, struct python_frame *v,
                   uint32_t max, uint32_t *ret_n);
-/* Reads a code object. -EBADMSG when there is none at this address (any more). */
+/* The content of a code object (python_abi.h) as it is now; 0 when it cannot be read. */
+uint64_t python_content(const struct python *py, const struct proc_memory *m, uint64_t code);
+/* Whether the interpreter made the code object for itself (3.13 and later: _Py_InitCleanup). */
+bool python_is_internal(const struct python *py, const struct proc_memory *m, uint64_t code);
+/* Reads a code object. -EBADMSG when there is none at this address (any more): its fields have the types and the count of
+ * references of live objects. */
 int python_code_read(const struct python *py, const struct proc_memory *m, uint64_t code, struct arena *a,
                      struct python_code *ret);
+/* The same, only if its content is the given one, before and after it is read. */
+int python_code_read_if(const struct python *py, const struct proc_memory *m, uint64_t code, uint64_t content,
+                        struct arena *a, struct python_code *ret);
+/* Where things are, for the BPF side. */
+void python_record(const struct python *py, struct agent_python *ret);
 /* The line of an instruction, 0 when it has none. */
 int64_t python_code_line(const struct python *py, const struct python_code *c, int64_t instr);
 
 /* Whether the symbol of the interpreter's loop is not enough, so that the loop has to be searched for in the file, with
- * the instruction of a shim frame as an ELF address (-EAGAIN while no thread has a shim). */
+ * the instruction of a shim frame as an ELF address (-EAGAIN while no thread has a shim, another
+ * negative errno when it is not found). The number of frames that are read is limited for all threads together. */
 bool python_loops_wanted(const struct python *py);
 int python_shim_instr(const struct python *py, const struct proc_memory *m, uint64_t *ret);
 void python_loops_find(const struct elf_file *f, uint64_t shim_instr, struct python_loops *ret);

@@ -42,10 +42,21 @@ bool python_probe(const struct elf_file *f, struct str path, struct python_image
             python_loops_add(&ret->loops, y->address, y->address + y->size);
         } else if (str_is(y->name, "Py_Version")) {
             ret->version = y->address;
+        } else if (str_is(y->name, "PyCode_Type")) {
+            ret->types.code = y->address;
+        } else if (str_is(y->name, "PyUnicode_Type")) {
+            ret->types.str = y->address;
+        } else if (str_is(y->name, "PyBytes_Type")) {
+            ret->types.bytes = y->address;
         }
     }
     elf_symbols_done(&s);
     return ret->runtime != 0;
+}
+
+static uint64_t moved(uint64_t address, uint64_t bias)
+{
+    return address ? address + bias : 0;
 }
 
 int python_attach(const struct proc_memory *m, const struct python_image *image, uint64_t bias, struct python *ret,
@@ -57,7 +68,10 @@ int python_attach(const struct proc_memory *m, const struct python_image *image,
     unsigned minor = image->minor;
     int r;
 
-    *ret = (struct python){.runtime = image->runtime + bias, .bias = bias};
+    *ret = (struct python){
+        .runtime = image->runtime + bias,
+        .bias = bias,
+        .types = {moved(image->types.code, bias), moved(image->types.str, bias), moved(image->types.bytes, bias)}};
     python_loops_set(ret, &image->loops);
     r = proc_memory_read(m, ret->runtime, head, 640); /* smaller than _PyRuntime of any version */
     if (r < 0)

@@ -20,6 +20,7 @@
 #include <errno.h>
 
 #include "agent/lang/python/python.h"
+#include "agent/lang/python/python_abi.h"
 
 #define NONE PYTHON_NONE
 
@@ -58,6 +59,17 @@ static uint16_t take(struct taker *t, size_t at)
         memcpy(&v, t->p + at, sizeof v);
     t->bad |= v >= PYTHON_NONE;
     return (uint16_t) v;
+}
+
+/* What names a code object is near its first line, and an object's type is before the length of a str. */
+static bool are_consistent(const struct python_offsets *at)
+{
+    uint16_t lo = at->code_firstline & ~7u, hi = (uint16_t) (lo + AGENT_PYTHON_CONTENT - 8);
+
+    return at->code_filename >= lo && at->code_filename <= hi && at->code_name >= lo && at->code_name <= hi &&
+           at->code_qualname >= lo && at->code_qualname <= hi && at->code_linetable >= lo && at->code_linetable <= hi &&
+           hi <= 176 && (at->str_length == 16 || at->str_length == 32) && at->str_state <= 64 && at->bytes_size <= 64 &&
+           at->str_ascii >= 40 && at->str_ascii <= 128 && at->bytes_data >= 24 && at->bytes_data <= 128;
 }
 
 int python_offsets_parse(const void *p, size_t n, struct python_offsets *ret, uint32_t *ret_version)
@@ -107,5 +119,5 @@ int python_offsets_parse(const void *p, size_t n, struct python_offsets *ret, ui
         .str_ascii = take(&t, text + 16),
     };
     ret->str_compact = (uint16_t) (ret->str_ascii + 16); /* then utf8_length and utf8, of 8 bytes each */
-    return t.bad || ret->str_ascii > 1024 ? -EBADMSG : 0;
+    return t.bad || !are_consistent(ret) ? -EBADMSG : 0;
 }

@@ -5,32 +5,73 @@
 #include "agent/lang/python/python.h"
 
 enum {
-    FRAME_BYTES = 128, /* all that is read of a frame is within these */
-    OWNER_SHIM = 3,    /* FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER and later ones: not Python code */
-    TAGS = 7,          /* tag bits of a pointer, for reference counting (3.14) */
+    FRAME_BYTES = 128,   /* all that is read of a frame is within these */
+    OWNER_SHIM = 3,      /* FRAME_OWNED_BY_CSTACK, FRAME_OWNED_BY_INTERPRETER and later ones: not Python code */
+    TAGS = 7,            /* tag bits of a pointer, for reference counting (3.14) */
+    STATE_BYTES = 512,   /* what is read of a thread state at once */
+    SEARCH_READS = 2048, /* frames of all threads together in which a shim is looked for */
 };
+
+/* Finds out whether a chain is a circle: a later element is one that was remembered, at distances that double. */
+struct chain {
+    uint64_t remembered;
+    uint32_t n, until;
+};
+
+static bool is_circle(struct chain *c, uint64_t element)
+{
+    if (element == c->remembered)
+        return true;
+    if (c->n++ >= c->until) {
+        c->remembered = element;
+        c->until = 2 * c->n;
+    }
+    return false;
+}
+
+/* Id and successor of a thread state, by one read if they are near one another. */
+static bool read_state(const struct python_offsets *at, const struct proc_memory *m, uint64_t state, uint64_t *ret_id,
+                       uint64_t *ret_next)
+{
+    uint8_t b[STATE_BYTES];
+    size_t n = MAX((size_t) at->thread_id, (size_t) at->thread_next) + 8;
+
+    if (n > sizeof b)
+        return proc_memory_u64(m, state + at->thread_id, ret_id) &&
+               proc_memory_u64(m, state + at->thread_next, ret_next);
+    if (proc_memory_read(m, state, b, n) < 0)
+        return false;
+    memcpy(ret_id, b + at->thread_id, sizeof *ret_id);
+    memcpy(ret_next, b + at->thread_next, sizeof *ret_next);
+    return true;
+}
 
 int python_each_thread(const struct python *py, const struct proc_memory *m,
                        int (*f)(void *data, uint64_t state, uint64_t thread_id), void *data)
 {
     const struct python_offsets *at = &py->at;
-    uint64_t interp, state, id;
+    uint64_t interp, state, next, id;
     unsigned interps = 0, threads = 0;
+    struct chain all = {0}, list;
     int r = 0;
 
     if (!proc_memory_u64(m, py->runtime + at->interpreters_head, &interp))
         return -EFAULT;
     while (interp && interps++ < PYTHON_INTERPRETERS_MAX) {
+        if (is_circle(&all, interp))
+            return -ELOOP;
         if (!proc_memory_u64(m, interp + at->interp_threads, &state))
             return -EFAULT;
+        list = (struct chain){0};
         while (state && threads++ < PYTHON_THREADS_MAX) {
-            if (!proc_memory_u64(m, state + at->thread_id, &id))
+            if (is_circle(&list, state))
+                return -ELOOP;
+            if (!read_state(at, m, state, &id, &next))
                 return -EFAULT;
             r = f(data, state, id);
             if (r)
                 return r;
-            if (!proc_memory_u64(m, state + at->thread_next, &state))
-                return -EFAULT;
+            state = next;
         }
         if (!proc_memory_u64(m, interp + at->interp_next, &interp))
             return -EFAULT;
@@ -97,6 +138,7 @@ int python_frames(const struct python *py, const struct proc_memory *m, uint64_t
 {
     const struct python_offsets *at = &py->at;
     uint8_t b[FRAME_BYTES] = {0};
+    struct chain chain = {0};
     uint64_t frame, code;
     uint32_t n = 0;
 
@@ -104,7 +146,7 @@ int python_frames(const struct python *py, const struct proc_memory *m, uint64_t
     if (!newest_frame(py, m, state, &frame))
         return -EFAULT;
     for (uint32_t i = 0; frame; i++) {
-        if (n == max || i == PYTHON_FRAMES_MAX || !read_frame(at, m, frame, b)) {
+        if (n == max || i == PYTHON_FRAMES_MAX || is_circle(&chain, frame) || !read_frame(at, m, frame, b)) {
             *ret_n = n;
             return 1;
         }
@@ -131,18 +173,22 @@ struct shim_search {
     const struct python *py;
     const struct proc_memory *m;
     uint64_t found;
+    unsigned reads;
 };
 
 static int find_shim(void *arg, uint64_t state, uint64_t thread_id)
 {
     struct shim_search *q = arg;
+    struct chain chain = {0};
     uint8_t b[FRAME_BYTES] = {0};
     uint64_t frame;
 
     (void) thread_id;
+    if (q->reads++ >= SEARCH_READS)
+        return -E2BIG;
     if (!newest_frame(q->py, q->m, state, &frame))
         return 0;
-    for (uint32_t i = 0; frame && i < PYTHON_FRAMES_MAX && read_frame(&q->py->at, q->m, frame, b); i++) {
+    while (frame && q->reads++ < SEARCH_READS && !is_circle(&chain, frame) && read_frame(&q->py->at, q->m, frame, b)) {
         if (is_shim(&q->py->at, b)) {
             q->found = u64_in(b, q->py->at.frame_instr);
             return q->found != 0;

@@ -3,6 +3,7 @@
 #include "store/engines/clickhouse/click.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "base/mem.h"
 #include "store/engines/clickhouse/click_schema.h"
@@ -54,12 +55,13 @@ static int click_check_config(const struct store_config *c, struct err *e)
 static bool is_away(int r)
 {
     return r < 0 && r != -EREMOTEIO && r != -EACCES && r != -EINVAL && r != -EPROTO && r != -EPROTONOSUPPORT &&
-           r != -ENOMEM;
+           r != -ENOMEM && r != -ECANCELED;
 }
 
 static int click_open(const struct store_config *config, struct store **ret, struct err *e)
 {
     struct click *c = mem_zalloc(sizeof *c);
+    char problem[240];
     bool ready = true;
     int r;
 
@@ -76,15 +78,15 @@ static int click_open(const struct store_config *config, struct store **ret, str
     if (r == 0)
         r = click_schema_ensure(&c->http, !config->read_only, e);
     c->http.ending = NULL;                                   /* from here on, closing stops requests */
-    if (is_away(r) && config->spool && !config->read_only) { /* what is sent to this server is kept in the spool */
+    if (is_away(r) && config->later) { /* what is sent meanwhile is kept in the spool, or refused */
         ready = false;
+        snprintf(problem, sizeof problem, "%.200s", e ? e->message : "ClickHouse does not answer");
         r = 0;
-        if (config->report)
-            config->report(config->report_ctx, e ? e->message : "ClickHouse does not answer");
     }
     if (r == 0 && !config->read_only)
-        r = click_writer_new(c, ready, &c->writer, e);
-    c->http.ending = NULL; /* from here on, closing stops requests */
+        r = click_writer_new(c, ready ? NULL : problem, &c->writer, e);
+    else if (r == 0 && !ready && config->report)
+        config->report(config->report_ctx, problem);
     if (r < 0) {
         click_close(&c->store);
         return r;

@@ -16,7 +16,7 @@
 #include "store/engines/clickhouse/click_url.h"
 
 #define CLICK_CLOSE_NS (4 * NS_PER_S)
-#define CLICK_CLOSE_MAX_NS (20 * NS_PER_S)
+#define CLICK_CLOSE_MAX_NS (7 * NS_PER_S) /* a server ends within ten seconds */
 
 struct click_http {
     struct click_url url;

@@ -262,6 +262,8 @@ void click_load_note(const struct click_load *l, struct store_notes *notes)
     for (uint32_t i = 0; i < l->q->n_columns; i++)
         notes->profiles += l->columns[i].profiles;
     notes->samples += l->samples;
+    if (l->c->writer)
+        click_spool_stats(l->c->writer, &notes->spool);
     if (l->lost) {
         notes->damaged += l->lost;
         if (!notes->damage[0])

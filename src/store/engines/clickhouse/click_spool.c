@@ -3,13 +3,17 @@
  * The spool of engine `clickhouse`: a log on disk between the thread that makes parcels and those that send them. A parcel is acknowledged
  * when it is in the log, and released when ClickHouse has it and all before it. See click_writer_state.h.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
+#include <string.h>
+#include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "store/engines/clickhouse/click_parcel.h"
-#include "store/engines/clickhouse/click_schema.h"
+#include "store/engines/clickhouse/click_writer.h"
 #include "store/engines/clickhouse/click_writer_state.h"
 
 #define SPOOL_DEFAULT ((uint64_t) 1 << 30)
@@ -39,6 +43,61 @@ static int read_keys(struct click_writer *w, struct err *e)
     return r;
 }
 
+/* --- ages --- */
+
+/* With the lock held. Of many times every second one is kept, so that the oldest stay. */
+static void note_age(struct click_writer *w, uint64_t seq, int64_t time_ns)
+{
+    if (w->n_ages && time_ns - w->ages[w->n_ages - 1].time_ns < NS_PER_S)
+        return;
+    if (w->n_ages == SPOOL_AGES) {
+        for (uint32_t i = 0; i < SPOOL_AGES / 2; i++)
+            w->ages[i] = w->ages[2 * i];
+        w->n_ages = SPOOL_AGES / 2;
+    }
+    w->ages[w->n_ages++] = (struct click_spool_age){seq, time_ns};
+}
+
+void click_spool_stats(struct click_writer *w, struct store_spool *ret)
+{
+    uint64_t first;
+    uint32_t i = 0;
+
+    *ret = (struct store_spool){.used = w->spool != NULL};
+    if (!w->spool)
+        return;
+    ret->records = qlog_waiting(w->spool);
+    ret->bytes = ret->records ? qlog_bytes(w->spool) : 0;
+    first = qlog_committed(w->spool) - ret->records;
+    pthread_mutex_lock(&w->lock);
+    while (i + 1 < w->n_ages && w->ages[i + 1].seq <= first)
+        i++;
+    memmove(w->ages, w->ages + i, (w->n_ages - i) * sizeof *w->ages);
+    w->n_ages -= i;
+    if (ret->records && w->n_ages)
+        ret->age_ns = MAX(clock_boot() - w->ages[0].time_ns, 0);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* --- opening and writing --- */
+
+/* When the oldest file of the log was written last: what waits in it is at least as old. */
+static int64_t oldest_file(const char *dir)
+{
+    int64_t oldest = clock_wall();
+    DIR *d = opendir(dir);
+
+    for (struct dirent *x; d && (x = readdir(d));) {
+        struct stat st;
+
+        if (str_ends(str_from(x->d_name), STR(".log")) && fstatat(dirfd(d), x->d_name, &st, 0) == 0)
+            oldest = MIN(oldest, (int64_t) st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec);
+    }
+    if (d)
+        closedir(d);
+    return oldest;
+}
+
 int click_spool_open(struct click_writer *w, struct err *e)
 {
     struct qlog_options o = {.fsync = true, .on_damage = click_spool_damage, .arg = w};
@@ -52,7 +111,11 @@ int click_spool_open(struct click_writer *w, struct err *e)
     w->spool = NULL;
     o.on_damage = NULL; /* it has been reported */
     r = qlog_open(w->c->config.spool, &o, &w->spool, e);
-    return r < 0 ? err_prefix(e, r, "spool: ") : 0;
+    if (r < 0)
+        return err_prefix(e, r, "spool: ");
+    if (qlog_waiting(w->spool))
+        note_age(w, 0, clock_boot() - MAX(clock_wall() - oldest_file(w->c->config.spool), 0));
+    return 0;
 }
 
 bool click_spool_is_full(const struct click_writer *w)
@@ -87,6 +150,7 @@ bool click_spool_put(struct click_writer *w, struct click_parcel *p)
         wait = MIN(wait * 2, RETRY_MAX_MS);
     }
     pthread_mutex_lock(&w->lock);
+    note_age(w, qlog_committed(w->spool) - 1, clock_boot());
     w->stats.profiles += p->profiles;
     w->stats.samples += p->samples;
     w->stats.duplicates += p->duplicates;
@@ -97,22 +161,6 @@ bool click_spool_put(struct click_writer *w, struct click_parcel *p)
 }
 
 /* --- sending --- */
-
-/* Creates the tables if ClickHouse was away when the store was opened. */
-static bool make_ready(struct click_writer *w, bool *failing)
-{
-    struct err e = {0};
-
-    if (atomic_load(&w->ready))
-        return true;
-    if (click_schema_ensure(&w->c->http, true, &e) < 0) {
-        click_set_failing(w, failing, e.message);
-        return false;
-    }
-    click_set_failing(w, failing, NULL);
-    atomic_store(&w->ready, true);
-    return true;
-}
 
 /* Parcels are stored in any order, and released in that of the log. */
 static void release(struct click_writer *w)
@@ -129,14 +177,11 @@ static void release(struct click_writer *w)
 /* Waits until there may be something to do: in a full lane, for room in it. Returns false at the end. */
 static bool wait_moved(struct click_writer *w, bool full)
 {
-    struct timespec until;
     bool stop;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
     pthread_mutex_lock(&w->lock);
     if (!w->stop && (!full || w->n_lane >= LANE_MAX))
-        pthread_cond_timedwait(&w->moved, &w->lock, &until);
+        thread_wait(&w->moved, &w->lock, clock_mono() + NS_PER_S);
     stop = w->stop;
     pthread_mutex_unlock(&w->lock);
     return !stop;
@@ -164,7 +209,6 @@ static int read_parcel(struct click_writer *w, struct click_parcel **ret, struct
 struct click_parcel *click_spool_next(struct click_writer *w)
 {
     struct click_parcel *p = NULL;
-    bool failing = false;
 
     while (!click_should_stop(w)) {
         struct err e = {0};
@@ -175,7 +219,7 @@ struct click_parcel *click_spool_next(struct click_writer *w)
         pthread_mutex_lock(&w->lock);
         full = w->n_lane >= LANE_MAX;
         pthread_mutex_unlock(&w->lock);
-        r = !full && make_ready(w, &failing) ? read_parcel(w, &p, &e) : 0;
+        r = !full && click_make_ready(w) ? read_parcel(w, &p, &e) : 0;
         if (r > 0)
             break;
         if (r < 0 && w->c->config.report)
@@ -183,7 +227,6 @@ struct click_parcel *click_spool_next(struct click_writer *w)
         if (!wait_moved(w, full))
             break;
     }
-    click_set_failing(w, &failing, NULL);
     if (!p)
         return NULL;
     p->stage = PARCEL_DEFINING;

@@ -17,6 +17,7 @@
 #include "base/thread.h"
 #include "model/batch.h"
 #include "store/engines/clickhouse/click_parcel.h"
+#include "store/engines/clickhouse/click_schema.h"
 #include "store/engines/clickhouse/click_writer_state.h"
 
 enum {
@@ -87,14 +88,9 @@ static struct click_job *take_group(struct click_writer *w)
     uint64_t samples = 0, most = w->spool ? SPOOL_SAMPLES : GROUP_SAMPLES;
 
     pthread_mutex_lock(&w->lock);
-    while (!w->first && !w->stop) {
-        struct timespec until;
-
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_sec += 60;
-        if (pthread_cond_timedwait(&w->wake, &w->lock, &until) == ETIMEDOUT)
-            break; /* retention may be due */
-    }
+    while (!w->first && !w->stop)
+        if (thread_wait(&w->wake, &w->lock, clock_mono() + (atomic_load(&w->ready) ? 60 : 1) * NS_PER_S) < 0)
+            break; /* retention may be due, or ClickHouse may be there */
     while (!w->stop && !w->c->config.manual && w->samples < LINGER_SAMPLES &&
            clock_mono() - w->last_ns < LINGER_MS * NS_PER_MS) {
         pthread_mutex_unlock(&w->lock);
@@ -155,6 +151,21 @@ void click_refuse_queue(struct click_writer *w, const char *problem)
     pthread_mutex_unlock(&w->lock);
     click_complete(all, SINK_UNAVAILABLE, problem);
     click_free_group(all);
+}
+
+bool click_make_ready(struct click_writer *w)
+{
+    struct err e = {0};
+
+    if (atomic_load(&w->ready))
+        return true;
+    if (click_schema_ensure(&w->c->http, true, &e) < 0) {
+        click_set_failing(w, &w->absent, e.message);
+        return false;
+    }
+    click_set_failing(w, &w->absent, NULL);
+    atomic_store(&w->ready, true);
+    return true;
 }
 
 /* --- making parcels --- */
@@ -246,6 +257,8 @@ static void *run(void *arg)
 
     while ((group = take_group(w)) || !has_ended(w)) {
         retain_if_due(w);
+        if (!w->spool)
+            click_make_ready(w);
         if (!w->has_keys && atomic_load(&w->ready)) /* ClickHouse was away when the store was opened */
             w->has_keys = load_keys(w, NULL) == 0;
         if (!group)
@@ -316,7 +329,7 @@ static int start(struct click_writer *w, struct err *e)
     return r;
 }
 
-int click_writer_new(struct click *c, bool ready, struct click_writer **ret, struct err *e)
+int click_writer_new(struct click *c, const char *problem, struct click_writer **ret, struct err *e)
 {
     struct click_writer *w = mem_zalloc(sizeof *w);
     int r;
@@ -326,12 +339,14 @@ int click_writer_new(struct click *c, bool ready, struct click_writer **ret, str
     w->c = c;
     w->end = &w->first;
     w->spool_keep = UINT64_MAX;
-    atomic_store(&w->ready, ready);
+    atomic_store(&w->ready, !problem);
     w->max_bytes = c->config.memory ? c->config.memory : 64 << 20;
     pthread_mutex_init(&w->lock, NULL);
     pthread_cond_init(&w->wake, NULL);
     pthread_cond_init(&w->moved, NULL);
     click_block_init(&w->block, &c->config, &c->limits);
+    if (problem)
+        click_set_failing(w, &w->absent, problem);
     r = start(w, e);
     if (r < 0) {
         click_writer_free(w);
@@ -374,8 +389,7 @@ void click_writer_stats(struct click_writer *w, struct store_stats *ret)
     ret->memory_bytes += w->bytes;
     if (!w->spool || click_spool_is_full(w))
         snprintf(ret->problem, sizeof ret->problem, "%s", w->problem);
-    if (w->spool) {
-        ret->log_bytes = qlog_bytes(w->spool);
-    }
     pthread_mutex_unlock(&w->lock);
+    click_spool_stats(w, &ret->spool);
+    ret->log_bytes = ret->spool.bytes;
 }

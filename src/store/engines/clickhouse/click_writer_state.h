@@ -26,6 +26,7 @@ enum {
     SENDERS_MAX = 2,
     RETRY_MIN_MS = 100,
     RETRY_MAX_MS = 5000,
+    SPOOL_AGES = 128,
 };
 
 struct click_job {
@@ -55,6 +56,12 @@ struct click_parcel {
     uint64_t profiles, samples, duplicates;
 };
 
+/* From when the records of the spool from seq on are, down to the next entry. */
+struct click_spool_age {
+    uint64_t seq;
+    int64_t time_ns;
+};
+
 struct click_writer {
     struct click *c;
     pthread_t thread, define_thread, send_threads[SENDERS_MAX];
@@ -73,7 +80,10 @@ struct click_writer {
     uint32_t n_failing; /* threads that repeat an insert */
     char problem[240];  /* with n_failing */
     struct store_stats stats;
+    bool absent;         /* ClickHouse was away when the store was opened, and still is; of the thread that looks for it */
     struct qlog *spool;  /* NULL: ack: quorum */
+    struct click_spool_age ages[SPOOL_AGES]; /* ascending, of the spool */
+    uint32_t n_ages;
     uint64_t spool_next; /* the record of the spool that is read next */
     uint64_t spool_keep; /* the first record that was given up until the next start: nothing from it on is released */
     /* of the first thread */
@@ -86,6 +96,8 @@ struct click_writer {
 };
 
 /* click_writer.c */
+/* Creates the tables if ClickHouse was away when the store was opened. False: it still is. */
+bool click_make_ready(struct click_writer *w);
 /* Completes the acks of a group with its results or, with a message, as failed; they are NULL afterwards. */
 void click_complete(struct click_job *group, enum sink_status status, const char *message);
 void click_free_group(struct click_job *group);

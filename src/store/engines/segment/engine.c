@@ -60,7 +60,7 @@ static int64_t clock_credit(const struct store_config *c)
     return shortest / 4;
 }
 
-void engine_start_clock(struct engine *g)
+_unshared_ void engine_start_clock(struct engine *g)
 {
     int64_t last = (int64_t) catalog_meta(g->catalog, "clock");
     struct snapshot *snap = g->snapshot; /* no other thread has access yet */
@@ -98,7 +98,7 @@ int engine_confirm(struct store *s, enum store_confirm what, struct err *e)
     return 0;
 }
 
-static void engine_close(struct store *s)
+_unshared_ static void engine_close(struct store *s)
 {
     struct engine *g = to_engine(s);
 
@@ -219,7 +219,7 @@ static int open_dir(struct engine *g, struct err *e)
 }
 
 /* Checks the catalogue's WAL, since SQLite silently ignores frames after a bad one. */
-static void look_at_wal(struct engine *g)
+static void look_at_wal(struct engine *g) _locked_(g->lock)
 {
     char path[4096];
     int r;
@@ -233,7 +233,7 @@ static void look_at_wal(struct engine *g)
     g->stats.torn += r == 1;
 }
 
-static int open_catalog(struct engine *g, struct err *e)
+_unshared_ static int open_catalog(struct engine *g, struct err *e)
 {
     char path[4096], aside[4200];
     bool is_new = false;
@@ -264,7 +264,7 @@ static int open_catalog(struct engine *g, struct err *e)
     return 0;
 }
 
-static int start_threads(struct engine *g, struct err *e)
+_unshared_ static int start_threads(struct engine *g, struct err *e)
 {
     int r;
 
@@ -288,7 +288,7 @@ static int engine_check_config(const struct store_config *c, struct err *e)
     return r < 0 ? err_prefix(e, r, "store.cold: ") : 0;
 }
 
-static int engine_open(const struct store_config *c, struct store **ret, struct err *e)
+_unshared_ static int engine_open(const struct store_config *c, struct store **ret, struct err *e)
 {
     _cleanup_(engine_closep) struct engine *g = mem_zalloc(sizeof *g);
     struct err own = {0};
@@ -343,9 +343,12 @@ static int engine_open(const struct store_config *c, struct store **ret, struct 
     if (r < 0)
         return r;
     g->opening = false;
+    pthread_mutex_lock(&g->flush_lock);
+    engine_measure(g);
     pthread_mutex_lock(&g->write_lock);
     engine_count_memory(g, true);
     pthread_mutex_unlock(&g->write_lock);
+    pthread_mutex_unlock(&g->flush_lock);
     *ret = &TAKE(g)->store;
     return 0;
 }
@@ -419,6 +422,16 @@ static void add_cold_stats(struct engine *g, struct store_stats *ret)
     pthread_mutex_unlock(&g->lock);
 }
 
+/* Counts what is on the disk; a flusher does so now and then. */
+static void measure_alone(struct engine *g)
+{
+    if (g->has_flusher)
+        return;
+    pthread_mutex_lock(&g->flush_lock);
+    engine_measure(g);
+    pthread_mutex_unlock(&g->flush_lock);
+}
+
 static int engine_stats(struct store *s, struct store_stats *ret)
 {
     struct engine *g = to_engine(s);
@@ -468,7 +481,25 @@ static int engine_stats(struct store *s, struct store_stats *ret)
     ret->catalog_bytes = dir_bytes(g->dir_fd, "catalog.db") + dir_bytes(g->dir_fd, "catalog.db-wal");
     if (g->cold && g->cold->objects)
         add_cold_stats(g, ret);
-    ret->disk_bytes = ret->segment_bytes - ret->cold_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes;
+    ret->disk_bytes = ret->segment_bytes - ret->cold_bytes + ret->symbol_bytes + ret->log_bytes + ret->catalog_bytes +
+                      atomic_load(&g->paged);
+    measure_alone(g);
+    ret->beside_bytes = atomic_load(&g->disk_beside);
+    return 0;
+}
+
+int engine_disk(struct store *s, const char *tenant, struct store_disk *ret)
+{
+    struct engine *g = to_engine(s);
+    const struct engine_tenant *t = engine_find_tenant(g, tenant);
+
+    measure_alone(g);
+    *ret =
+        (struct store_disk){.limit = g->config.tenant_limit ? g->config.tenant_limit(g->config.tenant_ctx, tenant) : 0};
+    if (t)
+        ret->profiles = atomic_load(&t->disk);
+    if (g->config.tenant_beside)
+        ret->beside = g->config.tenant_beside(g->config.tenant_ctx, tenant);
     return 0;
 }
 
@@ -499,6 +530,7 @@ const struct store_ops store_segment = {
     .flush = engine_flush,
     .snapshot = engine_snapshot,
     .stats = engine_stats,
+    .disk = engine_disk,
     .check = engine_check,
     .confirm = engine_confirm,
 };

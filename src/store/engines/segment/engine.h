@@ -68,6 +68,9 @@ struct engine_tenant {
     char *name;
     bool listed; /* in the catalogue */
     int seg_dir, sym_dir;
+    atomic_size_t dictionary;            /* bytes of its symbols at the last count */
+    atomic_uint_least64_t disk;          /* bytes of its directory at the last count */
+    atomic_uint_least64_t disk_limit;    /* of its bytes; that of the store if it has no lower one. 0: not known yet */
     struct engine_epoch *_Atomic epochs; /* the first is the one being written */
 };
 
@@ -98,56 +101,62 @@ struct engine {
     struct store_config config;
     struct intake_limits limits;
     struct label_choice choice; /* of the writer */
-    char *dir, *place; /* as given, and its absolute path when it was opened (NULL: unknown) */
+    char *dir, *place;          /* as given, and its absolute path when it was opened (NULL: unknown) */
     int dir_fd, log_dir, lock_fd;
     pthread_mutex_t lock, write_lock, flush_lock;
-    struct snapshot *snapshot;   /* under lock */
-    struct snapshot_room *rooms; /* under lock: changes that were announced but not yet published */
-    struct pinned tenants;       /* struct engine_tenant *; grows under write_lock or at opening, any thread reads */
-    struct store_stats stats;    /* under lock */
-    struct keep_clock clock;     /* under lock */
+    struct snapshot *snapshot _guarded_by_(lock);   /* under lock */
+    struct snapshot_room *rooms _guarded_by_(lock); /* under lock: changes that were announced but not yet published */
+    struct pinned tenants; /* struct engine_tenant *; grows under write_lock or at opening, any thread reads */
+    struct store_stats stats _guarded_by_(lock); /* under lock */
+    struct keep_clock clock _guarded_by_(lock);  /* under lock */
     struct engine_damage damage;
-    bool catalog_damaged, catalog_rebuilt; /* set at opening */
-    int64_t clock_saved;                   /* under flush_lock: the time saved in the catalogue */
-    struct lru lru;                        /* of segments' footers and dictionaries, and of views */
-    _Atomic uint32_t asking;               /* running queries for sums */
+    bool catalog_damaged, catalog_rebuilt;        /* set at opening */
+    int64_t clock_saved _guarded_by_(flush_lock); /* under flush_lock: the time saved in the catalogue */
+    struct lru lru;                               /* of segments' footers and dictionaries, and of views */
+    _Atomic uint32_t asking;                      /* running queries for sums */
     uint32_t cpus;
     /* under write_lock */
-    struct log log;
-    struct memtable *active;
-    uint64_t lsn, next_log;
-    struct dedup dedup;
-    struct cumulative cumulative;
+    struct log log _guarded_by_(write_lock);
+    struct memtable *active _guarded_by_(write_lock);
+    uint64_t lsn _guarded_by_(write_lock), next_log _guarded_by_(write_lock);
+    struct dedup dedup _guarded_by_(write_lock);
+    struct cumulative cumulative _guarded_by_(write_lock);
     atomic_bool stopped; /* a sync failed */
-    char stop_reason[240];
-    int64_t space_checked;
-    bool space_low;
-    char low_reason[200];
+    char stop_reason[240] _guarded_by_(write_lock);
+    int64_t space_checked _guarded_by_(write_lock);
+    bool space_low _guarded_by_(write_lock);
+    char low_reason[200] _guarded_by_(write_lock);
     struct writer *writer;
     struct queue queue;
     pthread_t writer_thread, flusher_thread;
     bool has_writer, has_flusher;
     atomic_bool closing;
-    pthread_cond_t flush_wake; /* with lock */
-    bool flush_wanted;         /* under lock */
-    char trouble[200];         /* under lock: why flushing or compaction last failed; "" = no failure */
-    atomic_size_t dictionary;  /* bytes of all symbols at the last count */
-    atomic_size_t answering;   /* approximate number of bytes that running queries need */
-    int64_t counted;           /* under write_lock: time of the last count, and size of the memtable then */
-    size_t counted_bytes;
+    pthread_cond_t flush_wake;            /* with lock */
+    bool flush_wanted _guarded_by_(lock); /* under lock */
+    char trouble[200] _guarded_by_(lock); /* under lock: why flushing or compaction last failed; "" = no failure */
+    atomic_size_t dictionary;             /* bytes of all symbols at the last count */
+    uint32_t n_hungry _guarded_by_(write_lock); /* under write_lock: tenants that have more than a little of it */
+    atomic_uint_least64_t
+        disk_beside; /* bytes below the directory that are not of the store's own files, at the last count */
+    atomic_uint_least64_t paged; /* bytes of symbols in files without names */
+    atomic_size_t paged_pieces;  /* mappings of these */
+    atomic_size_t answering;     /* approximate number of bytes that running queries need */
+    int64_t
+        counted _guarded_by_(write_lock); /* under write_lock: time of the last count, and size of the memtable then */
+    size_t counted_bytes _guarded_by_(write_lock);
     atomic_bool no_log; /* the current log could not be created for lack of space */
     bool opening;
     /* under flush_lock */
     struct catalog *catalog;
     char catalog_copy[200]; /* read-only: path of the copy of the catalogue; empty: none */
-    uint64_t next_segment;
+    uint64_t next_segment _guarded_by_(flush_lock);
     _Atomic int64_t retained; /* monotonic time of the last retention */
     /* the object store (cold.h) */
     struct cold *cold; /* NULL: there is none. Set at opening */
     pthread_t cold_thread;
     bool has_cold_thread;
-    pthread_cond_t cold_wake; /* with lock */
-    char cold_problem[200];   /* under lock: why segments could not be moved; "" = no failure */
+    pthread_cond_t cold_wake;                  /* with lock */
+    char cold_problem[200] _guarded_by_(lock); /* under lock: why segments could not be moved; "" = no failure */
 };
 
 static inline struct engine *to_engine(struct store *s)
@@ -161,7 +170,7 @@ int64_t engine_keep_now(struct engine *g);
 int64_t engine_believed(struct engine *g);
 /* Starts the clock at opening; saves it in the catalogue, periodically or immediately (under flush_lock). */
 void engine_start_clock(struct engine *g);
-void engine_save_clock(struct engine *g, bool at_once);
+void engine_save_clock(struct engine *g, bool at_once) _locked_(g->flush_lock);
 int engine_confirm(struct store *s, enum store_confirm what, struct err *e);
 /* --- damage (damage.c); any thread --- */
 void engine_damage(struct engine *g, const char *what);
@@ -177,7 +186,7 @@ void engine_damage_done(struct engine *g);
 /* --- lost/ (lost.c) --- */
 /* Removes lost segments that retention or deletions cover, and the oldest ones when there are too many. Under
  * flush_lock. */
-void engine_bound_lost(struct engine *g);
+void engine_bound_lost(struct engine *g) _locked_(g->flush_lock);
 void engine_each_lost(struct engine *g, void (*fn)(void *ctx, const char *name, uint64_t bytes), void *ctx);
 
 /* --- tenants (engine_tenant.c) --- */
@@ -236,40 +245,55 @@ void engine_append(struct store *s, struct batch *b, const struct sink_context *
 void *engine_writer_run(void *engine);
 /* A sync failed: the state of the disk is unknown, so nothing is acknowledged from then on. what: "the log". */
 void engine_stop(struct engine *g, const char *what, int r);
-/* Seals the current memtable and begins another; under write_lock. */
-int engine_seal(struct engine *g, struct err *e);
-int engine_begin_log(struct engine *g, struct err *e);
+/* Seals the current memtable and begins another. */
+int engine_seal(struct engine *g, struct err *e) _locked_(g->write_lock);
+int engine_begin_log(struct engine *g, struct err *e) _locked_(g->write_lock);
+/* The log is gone: begins another, and has what was acknowledged written to segments. If that is impossible, the store
+ * stops. */
+void engine_replace_log(struct engine *g) _locked_(g->write_lock);
 /* Adds names to locations that were stored without (writer_names.c). */
 int engine_name_later(struct store *s, const char *tenant, struct str build_id, const uint64_t *addresses,
                       const struct symbol_answer *names, struct err *e);
-/* Creates the file of the current log if there was no space for it when the store was opened. Under write_lock. */
-int engine_need_log(struct engine *g);
+/* Creates the file of the current log if there was no space for it when the store was opened. */
+int engine_need_log(struct engine *g) _locked_(g->write_lock);
 
 /* --- flushing, compaction, retention --- */
 int engine_flush(struct store *s, struct err *e);
-int engine_flush_sealed(struct engine *g, struct err *e);      /* under flush_lock */
-int engine_compact(struct engine *g, bool all, struct err *e); /* under flush_lock */
-int engine_purge(struct engine *g, struct err *e);             /* under flush_lock: carries deletions out (delete.c) */
+int engine_flush_sealed(struct engine *g, struct err *e) _locked_(g->flush_lock);
+int engine_compact(struct engine *g, bool all, struct err *e) _locked_(g->flush_lock);
+int engine_purge(struct engine *g, struct err *e) _locked_(g->flush_lock); /* carries deletions out (delete.c) */
 void engine_wake_flusher(struct engine *g);
 /* Whether so much waits to be flushed that nothing more is accepted. */
 bool engine_is_behind(const struct engine *g, const struct snapshot *s);
 /* Stores a tombstone in a catalogue, which assigns its id. */
 int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e);
 int engine_retain(struct store *s, bool compact_all, struct err *e);
+int engine_drop_segment(struct engine *g, struct segment *s, struct err *e) _locked_(g->flush_lock);
+/* --- retention by size (retain_size.c) --- */
+uint64_t engine_size_limit(const struct engine *g);
+/* That of the tenant, as known since the last count; at most that of the store. */
+uint64_t engine_tenant_limit(const struct engine *g, const struct engine_tenant *t);
+/* Counts what is on the disk, of all and of each tenant; returns the former. */
+uint64_t engine_measure(struct engine *g) _locked_(g->flush_lock);
+int engine_retain_size(struct engine *g, struct err *e) _locked_(g->flush_lock);
+int engine_disk(struct store *s, const char *tenant, struct store_disk *ret);
+/* Drops what is over the limits of age and size, without rewriting anything. */
+int engine_drop_old(struct engine *g, struct err *e);
 void engine_set_retention(struct store *s, const struct store_config *c);
 int engine_delete(struct store *s, const char *tenant, const struct store_column *what, struct err *e);
 int engine_snapshot(struct store *s, const char *dir, struct err *e);
 void *engine_flusher_run(void *engine);
 
 /* --- memory (memory_bound.c) --- */
-/* Counts the memory of symbols, periodically or immediately, and decides whether new stacks are accepted. Under
- * write_lock. */
-void engine_count_memory(struct engine *g, bool at_once);
-/* Whether a request with this many stacks may add new ones. */
-bool engine_takes_stacks(struct engine *g, uint32_t n_stacks);
-/* Whether the current epoch is so large that another should begin; whether any tenant's is. Under write_lock. */
-bool engine_epoch_is_large(struct engine *g, const struct engine_epoch *k);
-bool engine_wants_epoch(struct engine *g);
+/* Counts the memory of symbols, periodically or immediately, and decides whether new stacks are accepted. */
+void engine_count_memory(struct engine *g, bool at_once) _locked_(g->write_lock);
+/* Whether a request of the tenant with this many stacks may add new ones. */
+bool engine_takes_stacks(struct engine *g, const struct engine_tenant *t, uint32_t n_stacks) _locked_(g->write_lock);
+/* Moves symbols of earlier epochs to files if all of them take much memory. Under flush_lock, or while opening. */
+void engine_page_out(struct engine *g);
+/* Whether the tenant's current epoch is so large that another should begin; whether any tenant's is. */
+bool engine_epoch_is_large(struct engine *g, const struct engine_tenant *t) _locked_(g->write_lock);
+bool engine_wants_epoch(struct engine *g) _locked_(g->write_lock);
 /* Reserves memory for a query. Returns -EAGAIN or -E2BIG when that is too much; otherwise it must be given back. */
 int engine_take_answer(struct engine *g, size_t bytes, struct err *e);
 void engine_give_answer(struct engine *g, size_t bytes);
@@ -284,6 +308,10 @@ void engine_full_reason(struct engine *g, int r, char *out, size_t size);
 /* Whether there is less free space than writes require; whether the directory no longer exists. */
 bool engine_is_low(struct engine *g, char *why, size_t size);
 bool engine_is_gone(struct engine *g, char *why, size_t size);
+/* Whether an open file is still the one of that name, as far as can be known. */
+bool engine_is_same(int fd, int dir, const char *name);
+/* Whether the file of the current log was removed or moved. */
+bool engine_log_is_gone(const struct engine *g) _locked_(g->write_lock);
 /* Records the path of the directory; returns it for messages. */
 void engine_note_place(struct engine *g);
 const char *engine_place(const struct engine *g);
@@ -302,7 +330,8 @@ struct rewrite {
     bool (*keep)(void *ctx, const struct sym_series *s, int64_t time_ns);
     void *ctx;
 };
-int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w, struct err *e);
+int engine_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w, struct err *e)
+    _locked_(g->flush_lock);
 
 /* --- opening (recover.c) --- */
 int engine_recover(struct engine *g, struct err *e);

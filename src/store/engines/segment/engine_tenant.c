@@ -72,9 +72,12 @@ void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t siz
 {
     if (read_name(g, number, out, size))
         return;
-    snprintf(out, size, number == 1 ? "" : "tenant-%u", number);
-    if (number != 1)
-        engine_damagef(g, "tenant %u: its name was lost with the catalogue; it is now called '%s'", number, out);
+    if (number == 1) {
+        out[0] = 0;
+        return;
+    }
+    snprintf(out, size, "tenant-%u", number);
+    engine_damagef(g, "tenant %u: its name was lost with the catalogue; it is now called '%s'", number, out);
 }
 
 /* Writes the name, so that a lost catalogue can be rebuilt. */

@@ -14,6 +14,7 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "store/engines/segment/write/recovery.h"
 
 enum { PIECE = 1 << 20, ROUND_S = 10 };
@@ -104,7 +105,7 @@ static int checksum(int fd, uint64_t bytes, uint32_t *ret)
 
 static int make_stub(struct engine *g, struct segment *s, int fd, struct cold_stub *ret, struct err *e)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     _cleanup_(buf_done) struct buf path = BUF_INIT;
     const struct segment_footer *f;
     char name[120];
@@ -272,7 +273,8 @@ struct fetching {
     off_t at;
 };
 
-static int write_piece(void *ctx, const char *p, size_t n)
+/* Called with flush_lock held. */
+_aliased_lock_ static int write_piece(void *ctx, const char *p, size_t n)
 {
     struct fetching *x = ctx;
     int r = fd_pwrite_all(x->fd, p, n, x->at);
@@ -283,7 +285,7 @@ static int write_piece(void *ctx, const char *p, size_t n)
 
 int engine_fetch_file(struct engine *g, struct segment *s, int dir, const char *name, struct err *e)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     struct fetching x = {.g = g};
     char tmp[80];
     int r;
@@ -326,12 +328,10 @@ int engine_thaw(struct engine *g, struct segment *s, struct err *e)
 
 static void wait_a_round(struct engine *g)
 {
-    struct timespec until;
+    int64_t until = clock_mono() + ROUND_S * NS_PER_S;
 
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += ROUND_S;
     pthread_mutex_lock(&g->lock);
-    while (!atomic_load(&g->closing) && pthread_cond_timedwait(&g->cold_wake, &g->lock, &until) == 0)
+    while (!atomic_load(&g->closing) && thread_wait(&g->cold_wake, &g->lock, until) == 0)
         ;
     pthread_mutex_unlock(&g->lock);
 }

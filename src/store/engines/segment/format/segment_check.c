@@ -89,7 +89,7 @@ static int check_traces(struct segment *s, const struct segment_footer *f, void 
 
 int segment_check(struct segment *s, void (*fn)(void *ctx, const char *what), void *ctx)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     const struct segment_footer *f;
     const struct blobs *b;
     struct err e = {0};

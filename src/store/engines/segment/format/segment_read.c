@@ -570,7 +570,7 @@ int segment_read_directory(struct segment *s, const struct segment_group *g, int
 
 void segment_sections(struct segment *s, uint64_t sizes[SECTIONS])
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     unsigned char header[CHUNK_HEADER];
     uint64_t at = 8;
 

@@ -355,7 +355,7 @@ static int add_groups(struct gather *x, struct segment *s, const struct segment_
 
 static int add_segment(struct gather *x, struct segment *s)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     const struct segment_footer *f;
     struct scan_plan plan = {0};
     int r = segment_footer(s, &f, x->scan.e);

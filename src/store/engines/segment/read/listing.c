@@ -46,7 +46,7 @@ static void trim(const struct snapshot *snap, const struct segment_meta *m, cons
 static int mark_segment(struct engine *g, const struct snapshot *snap, struct segment *s, struct live *l,
                         const struct store_range *range)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     const struct segment_footer *f;
     struct err e = {0};
     int r = segment_footer(s, &f, &e);

@@ -420,7 +420,7 @@ static int add_group(struct pointing *x, const struct scan_symbols *sym, struct 
 
 static int add_segment(struct pointing *x, const struct scan_symbols *sym, struct segment *s)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s);
     const struct segment_footer *f;
     int r = segment_footer(s, &f, x->scan.e);
 

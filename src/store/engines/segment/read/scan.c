@@ -499,7 +499,7 @@ static uint32_t read_ahead(struct scan *s, struct segment *segment, const struct
 static int scan_segment(struct scan *s, const struct scan_symbols *sym, struct segment *segment, scan_chunk_fn fn,
                         void *ctx)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(segment);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(segment);
     struct scan_plan l = {0};
     uint32_t ahead = 0;
     int r = list_chunks(s, sym, segment, &l);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/mem.h"
+#include "base/paged.h"
 
 enum { PINNED_BLOCKS = 25 };
 
@@ -17,6 +18,7 @@ struct pinned {
     void *_Atomic blocks[PINNED_BLOCKS];
     _Atomic uint32_t n; /* published */
     uint32_t elem;
+    uint32_t out; /* blocks that are in a file (paged.h), a bit for each */
 };
 
 static inline void pinned_init(struct pinned *s, size_t elem)
@@ -24,10 +26,15 @@ static inline void pinned_init(struct pinned *s, size_t elem)
     *s = (struct pinned){.elem = (uint32_t) elem};
 }
 
+static inline size_t pinned_block_size(const struct pinned *s, int block)
+{
+    return ((size_t) 64 << block) * s->elem;
+}
+
 static inline void pinned_done(struct pinned *s)
 {
     for (int i = 0; i < PINNED_BLOCKS; i++)
-        mem_free(atomic_load_explicit(&s->blocks[i], memory_order_relaxed));
+        paged_put(atomic_load_explicit(&s->blocks[i], memory_order_relaxed), pinned_block_size(s, i));
 }
 
 static inline uint32_t pinned_count(const struct pinned *s)
@@ -51,7 +58,7 @@ static inline void *pinned_place(struct pinned *s, uint32_t i)
     if (block - 6 >= PINNED_BLOCKS)
         return NULL;
     if (!atomic_load_explicit(&s->blocks[block - 6], memory_order_relaxed)) {
-        void *p = mem_zalloc_array(1u << block, s->elem);
+        void *p = paged_get(pinned_block_size(s, (int) block - 6));
 
         if (!p)
             return NULL;

@@ -14,6 +14,8 @@
 
 #define NONE UINT32_MAX
 
+static const struct arena_source pages = {paged_get, paged_put};
+
 int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret)
 {
     struct symbols *s = mem_zalloc(sizeof *s);
@@ -25,6 +27,7 @@ int symbols_new(uint32_t tenant, uint32_t epoch, struct symbols **ret)
     s->epoch = epoch;
     s->refs = 1;
     arena_init(&s->arena, 0);
+    s->arena.source = &pages;
     pinned_init(&s->strings, sizeof(struct str));
     pinned_init(&s->mappings, sizeof(struct sym_mapping));
     pinned_init(&s->functions, sizeof(struct sym_function));

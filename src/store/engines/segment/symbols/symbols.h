@@ -117,7 +117,10 @@ struct symbols {
     struct pinned series;    /* struct sym_series */
     _Atomic uint64_t names_generation;
     struct arena arena;
-    struct lru *lru; /* cache of views; NULL: they are kept */
+    struct lru *lru;   /* cache of views; NULL: they are kept */
+    size_t out;        /* bytes that were moved to files (symbols_page_begin()) */
+    size_t n_out;      /* in so many pieces */
+    size_t chunks_out; /* of these, in the arena */
     /* used only by the writer */
     struct buf defs;   /* definitions that are not in a log yet: pending */
     size_t defs_taken; /* how many of their bytes are in records of the group that is being written */
@@ -140,11 +143,30 @@ int symbols_apply(struct symbols *s, const void *p, size_t n);
 /* Writes a `start` definition with the current counts. */
 void symbols_put_start(const struct symbols *s, struct buf *out);
 
-/* The memory of the symbols, and of this what only the writer needs. To be called by the writer, or while writing is
- * locked out. */
+/* The memory of the symbols, and of this what only the writer needs; without what was moved to files. To be called by the
+ * writer, or while writing is locked out. */
 size_t symbols_bytes(const struct symbols *s, size_t *ret_maps);
 /* Frees what only the writer needs; it is rebuilt when something is added. */
 void symbols_drop_maps(struct symbols *s);
+
+/* Moves symbols to which little is added to a file without a name, in steps: begin (while writing is locked out) chooses about
+ * `most` bytes, write takes its time, end (while writing is locked out) replaces what did not change meanwhile. Readers
+ * notice nothing. */
+struct symbols_paging {
+    struct symbols *symbols;
+    struct symbols_piece {
+        void *p;
+        size_t size;
+        uint32_t *out, bit; /* of a table */
+        bool *chunk;        /* of the arena */
+    } pieces[64];
+    unsigned n;
+    int fd;
+};
+bool symbols_page_begin(struct symbols *s, size_t most,
+                        struct symbols_paging *ret); /* false: there is nothing to move */
+int symbols_page_write(struct symbols_paging *x, int dir);
+void symbols_page_end(struct symbols_paging *x);
 
 /* --- the writer --- */
 /* Numbers of a batch's items, filled in on demand. */

@@ -71,7 +71,7 @@ int lost_copy(struct engine *g, uint32_t tenant, int seg_dir, const struct segme
 }
 
 static int copy_tenant(struct engine *g, struct engine_tenant *t, const struct snapshot *snap, int dir,
-                       struct catalog *to, struct err *e)
+                       struct catalog *to, struct err *e) _locked_(g->flush_lock)
 {
     char name[64];
     int r, seg, sym;

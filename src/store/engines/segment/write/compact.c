@@ -7,7 +7,7 @@
  *
  * When it is due: all segments of level 0 and 1 of an hour that is over (with ten minutes for late data), or that has
  * eight segments, become one of level 1; all segments of level 1 of a day that is over (with an hour for late data)
- * become one of level 2.
+ * become one of level 2, unless that would be more than a quarter of its tenant's limit of size: retention drops whole segments.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "store/engines/segment/write/compact.h"
 #include "store/engines/segment/write/recovery.h"
 
-enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096 };
+enum { HOUR_SEGMENTS_MAX = 8, INPUTS_MAX = 4096, DAY_SHARE = 4 };
 
 /* --- rewriting --- */
 
@@ -186,7 +186,7 @@ static int rewrite_window(struct rewriting *x, uint32_t from, uint32_t to, struc
     return r;
 }
 
-static int rewrite_detail(struct rewriting *x, struct err *e)
+_aliased_lock_ static int rewrite_detail(struct rewriting *x, struct err *e)
 {
     struct window win = {0};
     uint64_t rows = 0;
@@ -217,7 +217,7 @@ static bool is_cut(const struct rewriting *x, uint32_t input, const struct dir_e
 }
 
 /* Copies the totals of an input's windows from its directories, without detail. */
-static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
+_aliased_lock_ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
 {
     struct segment *s = x->w->inputs[input];
     const struct segment_footer *f;
@@ -232,7 +232,8 @@ static int rewrite_totals(struct rewriting *x, uint32_t input, struct err *e)
         r = dirs ? 0 : -ENOMEM;
     }
     for (uint32_t i = 0; r == 0 && i < f->n_groups; i++)
-        r = compact_damage(x, input, compact_read_error(segment_read_directory(s, &f->groups[i], 0, &a, &dirs[i], e)), e);
+        r = compact_damage(x, input, compact_read_error(segment_read_directory(s, &f->groups[i], 0, &a, &dirs[i], e)),
+                           e);
     while (r == 0) { /* windows in ascending order over all groups */
         struct chunk_entry *entries;
         struct totals *totals;
@@ -358,7 +359,7 @@ static int run_rewrite(struct rewriting *x, struct err *e)
 
 /* Replaces the inputs by s, or by nothing when nothing is left. Steps that can fail come before the transaction. */
 static int replace_inputs(struct engine *g, const struct rewrite *w, struct segment *s, const uint64_t *removed,
-                          struct err *e)
+                          struct err *e) _locked_(g->flush_lock)
 {
     bool unsure = false, empty = s->meta.t0 > s->meta.t1;
     struct catalog_change change = {.removed = removed, .n_removed = w->n, .next = g->next_segment, .unsure = &unsure};
@@ -387,7 +388,7 @@ static int replace_inputs(struct engine *g, const struct rewrite *w, struct segm
 }
 
 static int commit_rewrite(struct engine *g, struct engine_tenant *t, const struct rewrite *w,
-                          struct segment_writer *out, const uint64_t *removed, struct err *e)
+                          struct segment_writer *out, const uint64_t *removed, struct err *e) _locked_(g->flush_lock)
 {
     _cleanup_(segment_unrefp) struct segment *s = NULL;
     struct segment_meta meta;
@@ -484,6 +485,7 @@ struct compact_bucket {
 /* Selects the segments of the bucket below the level, and those on the level when it is worthwhile: a few small
  * segments that came late must not cause the whole day to be rewritten. */
 static int compact_bucket(struct engine *g, const struct snapshot *snap, const struct compact_bucket *c, struct err *e)
+    _locked_(g->flush_lock)
 {
     uint32_t first = c->first, level = c->level;
     int64_t size = c->size;
@@ -492,6 +494,7 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, const s
     struct segment *inputs[INPUTS_MAX];
     struct rewrite w = {.inputs = inputs, .symbols = snap->segments[first].symbols, .level = level};
     uint32_t lower = 0, same = 0;
+    uint64_t bytes = 0;
     int r;
 
     for (int pass = 0; pass < 2; pass++)
@@ -507,8 +510,11 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, const s
                 same += x->level == level;
             } else if (x->level < level || c->all || lower >= 4 || same >= 4) {
                 inputs[w.n++] = snap->segments[i].segment;
+                bytes += x->bytes;
             }
         }
+    if (level == 2 && !c->all && bytes > engine_tenant_limit(g, engine_tenant_number(g, m->tenant)) / DAY_SHARE)
+        return 0;
     if (!lower || (!c->due && lower < HOUR_SEGMENTS_MAX))
         return 0;
     r = engine_rewrite(g, engine_tenant_number(g, m->tenant), &w, e);
@@ -520,7 +526,7 @@ static int compact_bucket(struct engine *g, const struct snapshot *snap, const s
 }
 
 /* Does one rewrite if one is due. Returns 1 if so, else 0. */
-static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e)
+static int compact_one(struct engine *g, bool all, uint32_t level, struct err *e) _locked_(g->flush_lock)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
     int64_t size = level == 1 ? WINDOW_1H : WINDOW_1D, grace = level == 1 ? 2 * WINDOW_5M : WINDOW_1H;

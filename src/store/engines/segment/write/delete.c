@@ -21,7 +21,8 @@ int engine_keep_tombstone(struct catalog *c, struct tombstone *t, struct err *e)
 
 /* Called under write_lock: data that arrives from now on is not in an earlier log, and none of it reaches a segment
  * before the tombstone is visible to rewrites. */
-static int record_deletion(struct engine *g, const struct engine_tenant *tenant, const struct store_column *what, struct err *e)
+static int record_deletion(struct engine *g, const struct engine_tenant *tenant, const struct store_column *what,
+                           struct err *e) _locked_(g->write_lock)
 {
     _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
     _cleanup_(buf_done) struct buf text = BUF_INIT;

@@ -9,6 +9,7 @@
 #include "base/fd.h"
 #include "base/mem.h"
 #include "base/meminfo.h"
+#include "base/thread.h"
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/format/radix.h"
 #include "store/engines/segment/symbols/symbol_file.h"
@@ -218,7 +219,7 @@ static int list_tenants(struct engine *g, struct err *e)
 }
 
 /* Every step that can fail comes before the catalogue's transaction: after it, the segments belong to the store. */
-static int commit(struct flushing *f, struct err *e)
+_aliased_lock_ static int commit(struct flushing *f, struct err *e)
 {
     struct engine *g = f->g;
     int64_t window = g->config.dedup_window ? g->config.dedup_window : 86400 * NS_PER_S;
@@ -273,7 +274,7 @@ static void flushing_done(struct flushing *f)
     mem_free(f->epochs);
 }
 
-static int flush_memtable(struct engine *g, struct memtable *m, struct err *e)
+static int flush_memtable(struct engine *g, struct memtable *m, struct err *e) _locked_(g->flush_lock)
 {
     _cleanup_(flushing_done) struct flushing f = {.g = g, .m = m, .next = g->next_segment};
     int r = 0;
@@ -349,13 +350,9 @@ int engine_flush(struct store *s, struct err *e)
 
 static void wait_for_work(struct engine *g)
 {
-    struct timespec until;
-
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 1;
     pthread_mutex_lock(&g->lock);
     if (!g->flush_wanted && !atomic_load(&g->closing))
-        pthread_cond_timedwait(&g->flush_wake, &g->lock, &until);
+        thread_wait(&g->flush_wake, &g->lock, clock_mono() + NS_PER_S);
     g->flush_wanted = false;
     pthread_mutex_unlock(&g->lock);
 }
@@ -364,6 +361,8 @@ static void seal_if_old(struct engine *g)
 {
     pthread_mutex_lock(&g->write_lock);
     engine_need_log(g); /* if there is no space yet, later */
+    if (!atomic_load(&g->stopped) && engine_log_is_gone(g))
+        engine_replace_log(g);
     if (!atomic_load(&g->stopped) && g->active->created && clock_mono() - g->active->created > WINDOW_5M)
         engine_seal(g, NULL);
     pthread_mutex_unlock(&g->write_lock);
@@ -393,12 +392,14 @@ void *engine_flusher_run(void *arg)
         seal_if_old(g);
         pthread_mutex_lock(&g->flush_lock);
         r = engine_flush_sealed(g, &e);
+        engine_page_out(g);
         if (r == 0)
             r = engine_compact(g, false, &e);
         pthread_mutex_unlock(&g->flush_lock);
         if (r == 0 && flushed != count_flushes(g)) { /* a memtable was flushed */
             flushed = count_flushes(g);
             meminfo_trim();
+            r = engine_drop_old(g, &e);
         }
         if (now - g->retained > 60 * NS_PER_S) {
             g->retained = now;

@@ -19,6 +19,7 @@
 #include "store/engines/segment/write/recovery.h"
 
 #define LOST_BYTES ((uint64_t) 1 << 30)
+enum { LOST_SHARE = 16 }; /* of the limit of size */
 
 /* --- numbers --- */
 
@@ -240,7 +241,7 @@ int recovery_classify(struct engine *g, int seg_dir, uint64_t number, const stru
 /* Calls fn with each segment of each tenant that the catalogue does not list. */
 static int each_unlisted(struct engine *g, const struct recovery_known *k,
                          int (*fn)(void *ctx, uint32_t tenant, int seg_dir, uint64_t number, enum unlisted why),
-                         void *ctx)
+                         void *ctx) _locked_(g->flush_lock)
 {
     struct numbers tenants = {0};
     int r = recovery_tenants(g, &tenants);
@@ -278,7 +279,7 @@ static int find_committed(void *ctx, uint32_t tenant, int seg_dir, uint64_t numb
     return why == UNLISTED_COMMITTED ? 1 : 0;
 }
 
-int recovery_is_stale(struct engine *g)
+_unshared_ int recovery_is_stale(struct engine *g)
 {
     struct recovery_known k = {0};
     int r = recovery_known(g, &k);
@@ -334,7 +335,7 @@ static int sync_removed(struct engine *g)
     return r;
 }
 
-int recovery_clear_unlisted(struct engine *g, bool log_damaged)
+_unshared_ int recovery_clear_unlisted(struct engine *g, bool log_damaged)
 {
     struct recovery_known k = {0};
     int r = recovery_known(g, &k);
@@ -474,8 +475,8 @@ void engine_bound_lost(struct engine *g)
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
     int64_t keep = g->config.keep ? g->config.keep : 30 * 86400 * NS_PER_S;
     int64_t before = keep < 0 ? INT64_MIN : engine_keep_now(g) - keep;
+    uint64_t limit = MIN(LOST_BYTES, engine_size_limit(g) / LOST_SHARE), bytes = 0;
     struct lost_files l;
-    uint64_t bytes = 0;
 
     if (list_lost(g, &l) == 0)
         for (uint32_t i = 0; i < l.n; i++) {
@@ -483,7 +484,7 @@ void engine_bound_lost(struct engine *g)
 
             bytes += l.v[i].bytes;
             snprintf(path, sizeof path, "lost/%s", l.v[i].name);
-            if (bytes > LOST_BYTES || is_unwanted(g, snap, &l.v[i], before)) {
+            if (bytes > limit || is_unwanted(g, snap, &l.v[i], before)) {
                 fd_unlink(g->dir_fd, path);
                 bytes -= l.v[i].bytes;
             }

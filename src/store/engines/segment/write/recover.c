@@ -37,8 +37,15 @@ static int load_epoch(void *ctx, const struct catalog_epoch *c)
     if (!t || r < 0)
         return r;
     k->bytes = c->bytes;
-    return symbol_file_read(&(struct symbol_file){t->sym_dir, c->epoch, c->bytes}, k->symbols, &end, recovery_damage,
-                            &(struct recovery_damage){g, c->tenant});
+    r = symbol_file_read(&(struct symbol_file){t->sym_dir, c->epoch, c->bytes}, k->symbols, &end, recovery_damage,
+                         &(struct recovery_damage){g, c->tenant});
+    pthread_mutex_lock(&g->write_lock);
+    if (k->next)
+        symbols_drop_maps(atomic_load(&k->next)->symbols);
+    engine_count_memory(g, true);
+    pthread_mutex_unlock(&g->write_lock);
+    engine_page_out(g);
+    return r;
 }
 
 struct loading {
@@ -49,7 +56,7 @@ struct loading {
     uint32_t n;
 };
 
-static int load_segment(void *ctx, const struct segment_meta *m)
+_unshared_ static int load_segment(void *ctx, const struct segment_meta *m)
 {
     struct loading *l = ctx;
     struct engine_tenant *t = engine_tenant_number(l->g, m->tenant);
@@ -85,7 +92,7 @@ static int load_segment(void *ctx, const struct segment_meta *m)
     return 0;
 }
 
-static int load_segments(struct engine *g, struct err *e)
+_unshared_ static int load_segments(struct engine *g, struct err *e)
 {
     struct loading l = {.g = g};
     int r = catalog_segments(g->catalog, load_segment, &l);
@@ -144,7 +151,7 @@ static int find_part(struct replay *x, const struct record *rec, struct mempart 
     return r < 0 ? r : memtable_part(x->m, k->symbols, ret);
 }
 
-static int replay_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
+_unshared_ static int replay_record(void *ctx, uint64_t lsn, const void *payload, size_t n)
 {
     struct replay *x = ctx;
     struct mempart *part;
@@ -230,7 +237,7 @@ static void find_missing_logs(struct engine *g, uint64_t flushed, const struct n
             engine_damagef(g, "log %llu is missing: data acknowledged last is not shown", (unsigned long long) next);
 }
 
-static int replay_logs(struct engine *g, struct err *e)
+static int replay_logs(struct engine *g, struct err *e) _locked_(g->write_lock)
 {
     uint64_t flushed = catalog_meta(g->catalog, "log");
     struct numbers files = {0};
@@ -256,7 +263,7 @@ static int replay_logs(struct engine *g, struct err *e)
 
 /* --- pending deletions --- */
 
-static int load_deletion(void *ctx, const struct catalog_deletion *d)
+_unshared_ static int load_deletion(void *ctx, const struct catalog_deletion *d)
 {
     _cleanup_(tombstone_unrefp) struct tombstone *t = NULL;
     struct engine *g = ctx;
@@ -289,7 +296,7 @@ static int check_catalog(struct engine *g, struct err *e)
     return engine_rebuild_catalog(g, e);
 }
 
-int engine_recover(struct engine *g, struct err *e)
+_unshared_ int engine_recover(struct engine *g, struct err *e)
 {
     uint64_t before;
     int r = check_catalog(g, e);

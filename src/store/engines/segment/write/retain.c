@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Retention; see engine.h. It drops whole segments by age and size, oldest first; a service's part of a segment when
+ * Retention; see engine.h. It drops whole segments by age and by size (retain_size.c); a service's part of a segment when
  * that service has a shorter retention; and detail and links after theirs. Each step is one catalogue transaction.
  * Deletions by users are in delete.c.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/fd.h"
 #include "base/mem.h"
@@ -15,7 +14,7 @@
 #include "store/engines/segment/engine.h"
 #include "store/engines/segment/symbols/symbol_file.h"
 
-static int drop_segment(struct engine *g, struct segment *s, struct err *e)
+int engine_drop_segment(struct engine *g, struct segment *s, struct err *e)
 {
     uint64_t number = s->meta.number;
     struct snapshot_room room;
@@ -30,44 +29,23 @@ static int drop_segment(struct engine *g, struct segment *s, struct err *e)
     return r;
 }
 
-static int age_cmp(const void *a, const void *b)
-{
-    const struct segment_meta *x = &((const struct snapshot_segment *) a)->segment->meta;
-    const struct segment_meta *y = &((const struct snapshot_segment *) b)->segment->meta;
-
-    return x->t1 < y->t1 ? -1 : x->t1 > y->t1;
-}
-
-/* Segments in the object store do not count against the limit of size. */
-static uint64_t local_bytes(const struct segment *s)
-{
-    return atomic_load(&s->is_cold) ? 0 : s->meta.bytes;
-}
-
-static int retain_age_and_size(struct engine *g, int64_t now, struct err *e)
+static int retain_age(struct engine *g, int64_t now, struct err *e) _locked_(g->flush_lock)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
     int64_t keep = g->config.keep ? g->config.keep : 30 * 86400 * NS_PER_S;
-    uint64_t limit = g->config.keep_bytes ? g->config.keep_bytes : 10ull << 30, bytes = 0;
-    struct snapshot_segment *order = mem_alloc((snap->n_segments + 1) * sizeof *order);
-    int r = order ? 0 : -ENOMEM;
+    int r = 0;
 
-    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
-        order[i] = snap->segments[i];
-        bytes += local_bytes(snap->segments[i].segment);
-    }
-    if (r == 0)
-        qsort(order, snap->n_segments, sizeof *order, age_cmp);
-    for (uint32_t i = 0; r == 0 && i < snap->n_segments; i++) {
-        const struct segment_meta *m = &order[i].segment->meta;
-
-        if (!(keep >= 0 && m->t1 < now - keep) && (bytes <= limit || !local_bytes(order[i].segment)))
-            continue;
-        bytes -= local_bytes(order[i].segment);
-        r = drop_segment(g, order[i].segment, e);
-    }
-    mem_free(order);
+    for (uint32_t i = 0; r == 0 && keep >= 0 && i < snap->n_segments; i++)
+        if (snap->segments[i].segment->meta.t1 < now - keep)
+            r = engine_drop_segment(g, snap->segments[i].segment, e);
     return r;
+}
+
+static int retain_age_and_size(struct engine *g, int64_t now, struct err *e) _locked_(g->flush_lock)
+{
+    int r = retain_age(g, now, e);
+
+    return r < 0 ? r : engine_retain_size(g, e);
 }
 
 /* --- parts of segments --- */
@@ -96,7 +74,7 @@ static bool keep_by_service(void *ctx, const struct sym_series *s, int64_t time_
 /* Whether the segment has data that is too old for its service: the last time of a whole series is. */
 static int has_victims(struct snapshot_segment *s, const struct rewrite *w, struct err *e)
 {
-    _cleanup_(segment_releasep) struct segment *used = segment_use(s->segment);
+    _cleanup_(segment_releasep) _unused_ struct segment *used = segment_use(s->segment);
     const struct segment_footer *f;
     int r = segment_footer(used, &f, e);
 
@@ -116,7 +94,7 @@ static bool stays(struct engine *g, int r, const struct err *e)
     return r == -EBADMSG || r == -EREMOTEIO;
 }
 
-static int retain_services(struct engine *g, struct rewrite *w, struct err *e)
+static int retain_services(struct engine *g, struct rewrite *w, struct err *e) _locked_(g->flush_lock)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
     int r = 0;
@@ -148,7 +126,7 @@ static bool is_concerned(const struct snapshot *snap, const struct segment_meta 
     return false;
 }
 
-static int retain_detail(struct engine *g, int64_t now, struct err *e)
+static int retain_detail(struct engine *g, int64_t now, struct err *e) _locked_(g->flush_lock)
 {
     _cleanup_(snapshot_unrefp) struct snapshot *snap = snapshot_get(g);
     int64_t keep = g->config.keep_detail ? g->config.keep_detail : 7 * 86400 * NS_PER_S;
@@ -201,6 +179,8 @@ static int drop_epochs(struct engine *g, struct engine_tenant *t, const struct s
         pthread_mutex_lock(&g->lock);
         before->next = atomic_load(&k->next);
         pthread_mutex_unlock(&g->lock);
+        atomic_fetch_sub(&g->paged, k->symbols->out);
+        atomic_fetch_sub(&g->paged_pieces, k->symbols->n_out);
         symbols_unref(k->symbols);
         mem_free(k);
     }
@@ -220,6 +200,32 @@ static int retain_epochs(struct engine *g, struct err *e)
     return r;
 }
 
+/* Under flush_lock. */
+static int drop_old(struct engine *g, int64_t now, struct err *e) _locked_(g->flush_lock)
+{
+    int r = retain_age_and_size(g, now, e);
+
+    if (fd_is_full(r)) { /* dropping requires a little space first, which the reserve provides */
+        engine_release_reserve(g);
+        r = retain_age_and_size(g, now, e);
+    }
+    if (r == 0)
+        engine_make_reserve(g);
+    return r;
+}
+
+int engine_drop_old(struct engine *g, struct err *e)
+{
+    int r;
+
+    pthread_mutex_lock(&g->flush_lock);
+    r = drop_old(g, engine_keep_now(g), e);
+    if (r == 0)
+        r = retain_epochs(g, e);
+    pthread_mutex_unlock(&g->flush_lock);
+    return r;
+}
+
 int engine_retain(struct store *s, bool compact_all, struct err *e)
 {
     struct engine *g = to_engine(s);
@@ -230,13 +236,7 @@ int engine_retain(struct store *s, bool compact_all, struct err *e)
     if (g->config.read_only)
         return err_set(e, -EROFS, "the store is opened read-only");
     pthread_mutex_lock(&g->flush_lock);
-    r = retain_age_and_size(g, k.now, e);
-    if (fd_is_full(r)) { /* dropping requires a little space first, which the reserve provides */
-        engine_release_reserve(g);
-        r = retain_age_and_size(g, k.now, e);
-    }
-    if (r == 0)
-        engine_make_reserve(g);
+    r = drop_old(g, k.now, e);
     if (r == 0 && g->config.n_services)
         r = retain_services(g, &w, e);
     if (r == 0)

@@ -15,11 +15,16 @@
 #include "base/mem.h"
 #include "store/engines/segment/engine.h"
 
-enum { FILES_MIN = 16 };
+enum { FILES_MIN = 16, RESERVE_SHARE = 16 }; /* of the limit of size */
+
+static uint64_t reserve_bytes(const struct engine *g)
+{
+    return MIN(g->config.reserve ? g->config.reserve : (uint64_t) 64 << 20, engine_size_limit(g) / RESERVE_SHARE);
+}
 
 void engine_make_reserve(struct engine *g)
 {
-    uint64_t size = g->config.reserve ? g->config.reserve : 64 << 20;
+    uint64_t size = reserve_bytes(g);
     _cleanup_(fd_closep) int fd = -1;
     uint64_t free, total;
     struct stat st;
@@ -73,7 +78,7 @@ bool engine_is_low(struct engine *g, char *why, size_t size)
     if (min < 0)
         return false;
     if (fstatat(g->dir_fd, "RESERVE", &st, 0) == 0 && !st.st_size) /* released: for retention, not for senders */
-        held = g->config.reserve ? g->config.reserve : 64 << 20;
+        held = reserve_bytes(g);
     if (fd_files(g->dir_fd, &free, &total) == 0 && total && free < FILES_MIN) {
         snprintf(why, size, "the file system of '%.100s' has no free inodes: nothing is stored until some are freed",
                  engine_place(g));
@@ -133,10 +138,34 @@ bool engine_is_gone(struct engine *g, char *why, size_t size)
     return how != NULL;
 }
 
+bool engine_is_same(int fd, int dir, const char *name)
+{
+    struct stat open_one, named;
+
+    if (fstat(fd, &open_one) < 0)
+        return true; /* not known */
+    if (fstatat(dir, name, &named, AT_SYMLINK_NOFOLLOW) < 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+/* What is written to a log that the next start does not find would be lost. */
+bool engine_log_is_gone(const struct engine *g)
+{
+    char name[32];
+
+    if (g->log.fd < 0)
+        return false;
+    log_name(name, sizeof name, g->log.number);
+    return !engine_is_same(g->log_dir, g->dir_fd, "log") || !engine_is_same(g->log.fd, g->log_dir, name);
+}
+
 void engine_find_problem(struct engine *g, const struct snapshot *snap, struct store_stats *ret)
 {
-    if (g->config.read_only)
+    if (g->config.read_only) {
+        snprintf(ret->problem, sizeof ret->problem, "the store is open for reading only");
         return;
+    }
     if (ret->stopped) {
         pthread_mutex_lock(&g->lock);
         snprintf(ret->problem, sizeof ret->problem, "%s", g->stop_reason);

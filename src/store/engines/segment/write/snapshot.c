@@ -78,9 +78,9 @@ static int grow(void *array, uint32_t *cap, uint32_t need, size_t elem)
 
 /* Called under lock. Makes room for the current contents and everything that is announced: n_added segments, n
  * memtables and tombstones. */
-static int grow_room(struct snapshot_room *room, uint32_t n_added, uint32_t n)
+static int grow_room(struct engine *g, struct snapshot_room *room, uint32_t n_added, uint32_t n) _locked_(g->lock)
 {
-    const struct snapshot *now = room->g->snapshot;
+    const struct snapshot *now = g->snapshot;
     struct snapshot *s = room->next;
     int r = grow(&s->segments, &room->cap_segments, (now ? now->n_segments : 0) + n_added, sizeof *s->segments);
 
@@ -92,18 +92,18 @@ static int grow_room(struct snapshot_room *room, uint32_t n_added, uint32_t n)
 }
 
 /* Called under lock. Changes may be published in any order, so each room must be large enough for all of them. */
-static int grow_all(struct snapshot_room *room)
+static int grow_all(struct engine *g, struct snapshot_room *room) _locked_(g->lock)
 {
     uint32_t n_added = room->n_added, n = 1;
     int r;
 
-    for (const struct snapshot_room *o = room->g->rooms; o; o = o->other) {
+    for (const struct snapshot_room *o = g->rooms; o; o = o->other) {
         n_added += o->n_added;
         n++;
     }
-    r = grow_room(room, n_added, n);
-    for (struct snapshot_room *o = room->g->rooms; r == 0 && o; o = o->other)
-        r = grow_room(o, n_added, n);
+    r = grow_room(g, room, n_added, n);
+    for (struct snapshot_room *o = g->rooms; r == 0 && o; o = o->other)
+        r = grow_room(g, o, n_added, n);
     return r;
 }
 
@@ -116,7 +116,7 @@ int snapshot_make_room(struct engine *g, uint32_t n_added, struct snapshot_room 
         return -ENOMEM;
     room->next->refs = 1;
     pthread_mutex_lock(&g->lock);
-    r = grow_all(room);
+    r = grow_all(g, room);
     if (r == 0) {
         room->other = g->rooms;
         g->rooms = room;

@@ -9,14 +9,16 @@
  * the sync fails, the state of the disk is unknown, and the store stops acknowledging permanently.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/mem.h"
 #include "store/engines/segment/write/writer.h"
 
-enum { GROUP_BYTES = 8 << 20, EPOCH_NODES_MAX = 16 << 20 };
+enum { GROUP_BYTES = 8 << 20, EPOCH_NODES_MAX = 16 << 20, LOG_SHARE = 32 };
 
 int writer_new(struct writer **ret)
 {
@@ -108,7 +110,7 @@ static void stop_for(struct engine *g, const char *why)
     engine_tell(g, "%s", g->stop_reason);
 }
 
-static void accept_group(struct engine *g, struct job *jobs)
+static void accept_group(struct engine *g, struct job *jobs) _locked_(g->write_lock)
 {
     struct writer *w = g->writer;
 
@@ -149,7 +151,7 @@ static void complete(struct job *jobs)
     }
 }
 
-static bool space_is_low(struct engine *g)
+static bool space_is_low(struct engine *g) _locked_(g->write_lock)
 {
     int64_t now = clock_mono();
 
@@ -160,7 +162,7 @@ static bool space_is_low(struct engine *g)
     return g->space_low;
 }
 
-static void prepare_jobs(struct engine *g, struct job *jobs)
+static void prepare_jobs(struct engine *g, struct job *jobs) _locked_(g->write_lock)
 {
     for (struct job *j = jobs; j; j = (struct job *) j->item.next) {
         struct err e = {0};
@@ -174,7 +176,7 @@ static void prepare_jobs(struct engine *g, struct job *jobs)
     }
 }
 
-static void write_group(struct engine *g, struct job *jobs)
+static void write_group(struct engine *g, struct job *jobs) _locked_(g->write_lock)
 {
     struct writer *w = g->writer;
     char why[240] = "cannot write the log";
@@ -209,12 +211,23 @@ static void write_group(struct engine *g, struct job *jobs)
             fail_job(j, SINK_UNAVAILABLE, 10 * NS_PER_S, g->stop_reason);
         return;
     }
+    if (w->group.n && engine_log_is_gone(g)) {
+        undo_group(g, jobs);
+        engine_replace_log(g);
+        for (struct job *j = jobs; j; j = (struct job *) j->item.next)
+            fail_job(j, SINK_UNAVAILABLE, NS_PER_S,
+                     atomic_load(&g->stopped) ? g->stop_reason : "the store's log was removed; send again");
+        return;
+    }
     accept_group(g, jobs);
 }
 
 static size_t memtable_limit(const struct engine *g)
 {
-    return g->config.memory ? g->config.memory : 64 << 20;
+    size_t bytes = g->config.memory ? g->config.memory : 64 << 20;
+
+    return (size_t) MIN((uint64_t) bytes,
+                        MAX(engine_size_limit(g) / LOG_SHARE, (uint64_t) 1 << 20)); /* its log counts, too */
 }
 
 bool engine_is_behind(const struct engine *g, const struct snapshot *s)
@@ -339,6 +352,8 @@ void writer_submit(struct engine *g, struct job *j)
     }
 }
 
+#define READ_ONLY "the store is open for reading only"
+
 void engine_append(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack)
 {
     struct engine *g = to_engine(s);
@@ -350,8 +365,8 @@ void engine_append(struct store *s, struct batch *b, const struct sink_context *
     }
     j = g->config.read_only ? NULL : mem_zalloc(sizeof *j);
     if (!j) {
-        ack_fail(ack, g->config.read_only ? SINK_DENIED : SINK_UNAVAILABLE, NS_PER_S,
-                 g->config.read_only ? "the store is opened read-only" : "out of memory");
+        ack_fail(ack, SINK_UNAVAILABLE, g->config.read_only ? 5 * NS_PER_S : NS_PER_S, "%s",
+                 g->config.read_only ? READ_ONLY : "out of memory");
         return;
     }
     j->batch = batch_ref(b);
@@ -400,7 +415,7 @@ int engine_begin_log(struct engine *g, struct err *e)
 }
 
 /* Begins a new epoch, with the next memtable, when the symbols have grown large or old. */
-static void roll_epochs(struct engine *g)
+static void roll_epochs(struct engine *g) _locked_(g->write_lock)
 {
     int64_t now = engine_now(g), keep = g->config.keep > 0 ? g->config.keep : 30 * 86400 * NS_PER_S;
 
@@ -410,12 +425,50 @@ static void roll_epochs(struct engine *g)
 
         for (uint32_t v = 0; k && v < pinned_count(&k->symbols->services); v++)
             nodes += pinned_count(&sym_service(k->symbols, v)->nodes);
-        if (k && !k->symbols->defs.n &&
-            (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S || engine_epoch_is_large(g, k)) &&
+        if (k &&
+            (nodes > EPOCH_NODES_MAX || now - k->born > keep / 2 + 86400 * NS_PER_S ||
+             engine_epoch_is_large(g, engine_tenant_at(g, i))) &&
             engine_add_epoch(g, engine_tenant_at(g, i), k->epoch + 1, now, &next) == 0) /* if memory runs out, later */
             symbols_drop_maps(k->symbols);
     }
     engine_count_memory(g, true);
+}
+
+/* Opens the directory of logs again if it was removed or moved away. */
+static int reopen_log_dir(struct engine *g)
+{
+    int fd, r;
+
+    if (engine_is_same(g->log_dir, g->dir_fd, "log"))
+        return 0;
+    r = fd_mkdir(g->dir_fd, "log", 0755);
+    fd = r < 0 ? r : fd_open(g->dir_fd, "log", O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+    if (fd < 0)
+        return fd;
+    r = dup3(fd, g->log_dir, O_CLOEXEC) < 0 ? -errno : fd_sync(g->dir_fd); /* the flusher uses the same number */
+    fd_close(fd);
+    return r;
+}
+
+void engine_replace_log(struct engine *g)
+{
+    unsigned long long number = g->active->log;
+    char why[240];
+    struct err e = {0};
+    int r = reopen_log_dir(g);
+
+    if (r == 0)
+        r = engine_begin_log(g, &e);
+    if (r < 0) {
+        snprintf(why, sizeof why,
+                 "the store's log was removed (%s): nothing more is acknowledged until the server is restarted",
+                 err_message(&e, r));
+        stop_for(g, why);
+        return;
+    }
+    engine_tell(g, "log %llu was removed while in use: another one was begun, and what it held is written to segments",
+                number);
+    engine_wake_flusher(g);
 }
 
 int engine_seal(struct engine *g, struct err *e)

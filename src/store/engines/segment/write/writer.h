@@ -57,11 +57,11 @@ struct writer {
 /* Adds the record of a request to the group; its rows are added to the memtable but not visible yet. Returns 1 when
  * there is nothing to write. Definitions stay pending until the group is in the log, so that a failed write needs no
  * undo: they are written with the next record. */
-int writer_make_record(struct engine *g, struct job *j, struct err *e);
+int writer_make_record(struct engine *g, struct job *j, struct err *e) _locked_(g->write_lock);
 /* The same for names. */
-int writer_make_names(struct engine *g, struct job *j, struct err *e);
+int writer_make_names(struct engine *g, struct job *j, struct err *e) _locked_(g->write_lock);
 /* Finds the symbols and the memtable part of a job. Pending definitions begin with the counts that they start from. */
-int writer_begin_defs(struct engine *g, struct job *j);
+int writer_begin_defs(struct engine *g, struct job *j) _locked_(g->write_lock);
 /* Puts a job on the queue; its ack is completed later. Takes ownership of j. */
 void writer_submit(struct engine *g, struct job *j);
 /* Finds which of a batch's mappings are stored with its profiles. */
@@ -71,6 +71,6 @@ int writer_find_ranges(struct writer *w, const struct batch *b);
 uint32_t writer_set(struct writer *w, struct mempart *part, struct run attrs, struct id128 print);
 uint32_t writer_header(struct writer *w, struct mempart *part, const struct intake *in, const struct intake_item *it);
 /* Writes the record of a request whose profs are [first_prof, n_added) of its part. */
-int writer_put_record(struct engine *g, struct job *j);
+int writer_put_record(struct engine *g, struct job *j) _locked_(g->write_lock);
 
 #endif

@@ -269,7 +269,7 @@ static int add_profiles(struct engine *g, struct job *j, const struct intake *in
     return r < 0 ? r : symbols_improve(j->symbols, j->memo);
 }
 
-static int find_symbols(struct engine *g, struct job *j, struct err *e)
+static int find_symbols(struct engine *g, struct job *j, struct err *e) _locked_(g->write_lock)
 {
     struct engine_tenant *t = engine_find_tenant(g, j->tenant);
     struct engine_epoch *k;
@@ -367,7 +367,7 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
     if (r < 0)
         return r;
     before = j->part->arena.used;
-    j->symbols->frozen = !engine_takes_stacks(g, j->batch->dict.n_stacks);
+    j->symbols->frozen = !engine_takes_stacks(g, engine_find_tenant(g, j->tenant), j->batch->dict.n_stacks);
     j->memo = &w->memo;
     g->limits.believed = engine_believed(g);
     g->limits.now = now;
@@ -385,9 +385,10 @@ int writer_make_record(struct engine *g, struct job *j, struct err *e)
         cumulative_done(&g->cumulative); /* its values are not stored: every instance begins with a new base */
         g->active->bytes += j->part->arena.used - before; /* kept until the memtable is freed */
         return r == -ENOMEM && j->symbols->frozen
-                   ? err_set(
-                         e, -ENOBUFS,
-                         "the memory for stacks is exhausted (limits.memory): requests with new stacks must be retried")
+                   ? err_set(e, -ENOBUFS,
+                             "tenant '%s' sends new stacks faster than its share of the memory for stacks allows "
+                             "(limits.memory): requests with new ones must be retried",
+                             j->tenant)
                    : r;
     }
     j->result.rejected = in.rejected;
