@@ -23,7 +23,11 @@ static int on_pod(void *arg, const struct k8s_pod *p)
 static void read_pods(struct str text)
 {
     static struct k8s_rule rule = {"app", "app", false};
-    static const struct k8s_extract all = {(1u << K8S_FIELDS) - 1, &rule, 1, true};
+    static const struct k8s_extract all = {.fields = (1u << K8S_FIELDS) - 1,
+                                           .rules = &rule,
+                                           .n_rules = 1,
+                                           .service_annotation = "example.com/service",
+                                           .otel_annotations = true};
     _cleanup_(k8s_table_freep) struct k8s_table *t = k8s_table_new(&all);
     struct err e;
 

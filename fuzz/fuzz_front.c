@@ -15,9 +15,7 @@
 #include "model/symbolizer.h"
 #include "net/exchange.h"
 #include "net/grpc.h"
-#include "pipeline/receivers/otlp_service.h"
-#include "pipeline/receivers/pyroscope_service.h"
-#include "serve/tenant_gate.h"
+#include "serve/serve_intake.h"
 #include "server/api.h"
 #include "server/front.h"
 #include "server/name_source.h"
@@ -33,10 +31,7 @@ static struct loop *loop;
 static struct http_server *server;
 static struct front *front;
 static struct store *store;
-static struct tenant_gate gate;
-static struct gate_stats gate_stats;
-static struct otlp_service otlp;
-static struct pyroscope_service pyroscope;
+static struct serve_intake *intake;
 static char dir[] = "/tmp/wick-fuzz-XXXXXX";
 
 /* The store has room for so much; the rest is taken and forgotten. */
@@ -66,31 +61,6 @@ static void free_nothing(struct symbolizer *s)
 }
 static struct symbolizer nobody = {know_nothing, free_nothing};
 
-static void take_otlp(void *arg, struct http_request *q, const struct auth_identity *who)
-{
-    (void) arg;
-    (void) who;
-    if (grpc_is_request(q))
-        otlp_service_grpc(&otlp, q);
-    else
-        otlp_service_http(&otlp, q);
-}
-
-static void take_pyroscope(void *arg, struct http_request *q, const struct auth_identity *who)
-{
-    (void) arg;
-    (void) who;
-    pyroscope_service_handle(&pyroscope, q);
-}
-
-static const struct route intake[] = {
-    {"POST", "/ingest", AUTH_WRITE, true, .take = take_pyroscope},
-    {"POST", "/push.v1.PusherService/Push", AUTH_WRITE, true, .take = take_pyroscope},
-    {"POST", "/v1development/profiles", AUTH_WRITE, true, .take = take_otlp},
-    {"POST", "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export", AUTH_WRITE, true,
-     .take = take_otlp},
-};
-
 static int (*const mounts[])(struct front *f) = {
     api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,    api_mount_symbols,
     api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_debuginfod,
@@ -119,6 +89,7 @@ static void setup(void)
     static struct name_source_options names = {.symbolizer = &nobody};
     struct front_options o = {.call_limit_ns = 2000000000, .memory_limit = 64 << 20, .version = "fuzz", .ui = &ui};
     struct http_server_options h = {.n_loops = 1, .handle = front_handle, .max_body = 1 << 20, .max_head = 16384};
+    static struct serve_limits limits = {.request = 1 << 20, .series = 100};
     struct store_config c = {.max_late = -1, .max_early = -1};
     char tokens[64];
 
@@ -130,15 +101,15 @@ static void setup(void)
     must(binary_store_open(dir, 1 << 20, 1 << 16, &names.files, NULL));
     must(name_source_new(&names, &o.names, NULL));
     must(auth_open(tokens, &o.auth, NULL));
-    must(workers_new(1, 64, &o.workers, NULL));
+    must(workers_new(&(struct workers_options){.n = 1, .waiting = 64}, &o.workers, NULL));
     o.store = store;
     must(front_new(&o, &front, NULL));
     for (size_t i = 0; i < ARRAY_SIZE(mounts); i++)
         must(mounts[i](front));
-    must(front_mount(front, intake, ARRAY_SIZE(intake)));
-    tenant_gate_init(&gate, &some, "", 0, 100, &gate_stats);
-    otlp = (struct otlp_service){.next[SIGNAL_PROFILES] = &gate.sink, .max_message = 1 << 20};
-    pyroscope = (struct pyroscope_service){.sink = &gate.sink, .max_inflated = 1 << 20};
+    must(serve_intake_new(&(struct serve_intake_options){.auth = o.auth, .limits = &limits}, &intake));
+    serve_intake_open(intake, &(struct serve_intake_ends){.store = &some});
+    must(serve_intake_start(intake, NULL));
+    must(serve_intake_mount(intake, front));
     must(loop_new(&loop, NULL));
     h.loops = &loop;
     h.arg = front;

@@ -34,7 +34,7 @@ static void labels(const struct proc_memory *m)
         struct arena a;
 
         arena_init(&a, 1 << 20);
-        go_labels_read(&g, m, go_current(&g, m, 0), &a, v);
+        go_labels_read(&g, m, go_current(&g, m, 0, 0), &a, v);
         arena_done(&a);
     }
 }

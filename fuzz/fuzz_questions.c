@@ -267,7 +267,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (!auth) {
         must(auth_open("/nonexistent/tokens", &auth, NULL));
-        must(workers_new(1, 4, &workers, NULL));
+        must(workers_new(&(struct workers_options){.n = 1, .waiting = 4}, &workers, NULL));
     }
     must(store_open(&store_memory, &config, &o.store, NULL));
     o.auth = auth;
