@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // node web/build.mjs OUT [MODULES]
 //
-// Bundles the UI into OUT: index.html, app.js, app.css, icon.svg; OUT/page/page.html, the page of HTML exports, with its
-// script and style inside; and OUT/sizes.json with each file's plain and gzipped size. Fails when the gzipped sum is over the limit. node_modules live in MODULES (default OUT/modules): they are
-// fetched with `npm ci --ignore-scripts` once, and again when the lock file changes; nothing is written beside the
-// sources. Works with node 18 and later.
+// Bundles the UI into OUT: index.html, app.js, app.css, icon.svg; OUT/page/page.html, the page of HTML exports,
+// with its script and style inside; and OUT/sizes.json with each file's plain and gzipped size. Fails when the
+// gzipped sum is over the limit. node_modules live in MODULES (default OUT/modules): they are fetched with `npm ci
+// --ignore-scripts` once, and again when the lock file changes; nothing is written beside the sources. Works with
+// node 18 and later.
 import {execFileSync} from "node:child_process";
 import fs from "node:fs";
 import {createRequire} from "node:module";
@@ -44,6 +45,9 @@ async function bundle() {
         format: "esm",
         target: ["es2022"],
         legalComments: "none",
+        loader: {".js": "jsx"},
+        jsx: "automatic",
+        jsxImportSource: "preact",
         nodePaths: [path.join(modules, "node_modules")],
         logLevel: "warning",
     });
@@ -61,12 +65,17 @@ async function bundlePage() {
         format: "iife",
         target: ["es2022"],
         legalComments: "none",
+        loader: {".js": "jsx"},
+        jsx: "automatic",
+        jsxImportSource: "preact",
         nodePaths: [path.join(modules, "node_modules")],
         logLevel: "warning",
     });
     const text = (name) => fs.readFileSync(path.join(folder, name), "utf8");
-    const page = fs.readFileSync(path.join(web, "page.html"), "utf8")
-        .replace("{{STYLE}}", () => text("page.css").trim()).replace("{{SCRIPT}}", () => text("page.js").trim());
+    const page = fs
+        .readFileSync(path.join(web, "page.html"), "utf8")
+        .replace("{{STYLE}}", () => text("page.css").trim())
+        .replace("{{SCRIPT}}", () => text("page.js").trim());
     fs.writeFileSync(path.join(folder, "page.html"), page);
 }
 
@@ -79,7 +88,10 @@ function finish() {
         sizes[f] = {bytes: bytes.length, gzip: zlib.gzipSync(bytes, {level: 9}).length};
         sum += sizes[f].gzip;
     }
-    fs.writeFileSync(path.join(out, "sizes.json"), JSON.stringify({...sizes, total: sum, limit: LIMIT}, null, 1) + "\n");
+    fs.writeFileSync(
+        path.join(out, "sizes.json"),
+        JSON.stringify({...sizes, total: sum, limit: LIMIT}, null, 1) + "\n",
+    );
     if (sum > LIMIT) throw new Error(`the UI is ${sum} bytes gzipped, the limit is ${LIMIT}`);
 }
 

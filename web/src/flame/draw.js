@@ -6,8 +6,11 @@ import {kindBadge, shortName} from "../lib/names.js";
 import {number} from "../lib/units.js";
 
 export const ROW = 19;
-const MIN_PX = 0.5, TEXT_PX = 26, PAD = 4;
-const FONT = '12px "Inter", system-ui, -apple-system, "Segoe UI", "Roboto", "Helvetica Neue", "DejaVu Sans", sans-serif';
+const MIN_PX = 0.5,
+    TEXT_PX = 26,
+    PAD = 4;
+const FONT =
+    '12px "Inter", system-ui, -apple-system, "Segoe UI", "Roboto", "Helvetica Neue", "DejaVu Sans", sans-serif';
 const SMALL = '10px system-ui, -apple-system, "Segoe UI", "Roboto", "DejaVu Sans", sans-serif';
 
 // Where parts of a qualified name begin: after ".", "/" and "::" outside of brackets, up to the arguments.
@@ -44,7 +47,8 @@ class Ruler {
         for (let i = 0; i < s.length; i++) w += this.char(s.charCodeAt(i));
         return w;
     }
-    // The name of a function in a narrow box: its package is cut from the left, at separators, before the function itself is.
+    // The name of a function in a narrow box: its package is cut from the left, at separators, before the function
+    // itself is.
     fitName(s, room) {
         if (this.width(s) <= room) return s;
         let last = 0;
@@ -56,7 +60,8 @@ class Ruler {
     }
     // Returns s if it fits, otherwise as much of it as fits followed by dots; "" if too little would fit.
     fit(s, room) {
-        let w = 0, cut = 0;
+        let w = 0,
+            cut = 0;
         for (let i = 0; i < s.length; i++) {
             w += this.char(s.charCodeAt(i));
             if (w + this.dots <= room) cut = i + 1;
@@ -82,7 +87,8 @@ export class Painter {
 
     resize(width, height) {
         const ratio = window.devicePixelRatio || 1;
-        const w = Math.round(width * ratio), h = Math.round(height * ratio);
+        const w = Math.round(width * ratio),
+            h = Math.round(height * ratio);
         if (this.canvas.width !== w || this.canvas.height !== h) {
             this.canvas.width = w;
             this.canvas.height = h;
@@ -100,13 +106,18 @@ export class Painter {
         let x = this.names[f];
         if (!x) {
             const full = tree.name(node).replace(/[\u0000-\u001f\u2028\u2029\u202a-\u202e\u2066-\u2069]/g, " ");
-            x = this.names[f] = {full, short: shortName(full), fullW: ruler.width(full), badge: kindBadge(tree.frames, f)};
+            x = this.names[f] = {
+                full,
+                short: shortName(full),
+                fullW: ruler.width(full),
+                badge: kindBadge(tree.frames, f),
+            };
         }
         return x;
     }
 
-    // v: {layout, x0, x1 (visible shares), top (pixels scrolled), flip (root at the bottom), color(node), search, theme,
-    // background, text, accent, faint}
+    // v: {layout, x0, x1 (visible shares), top (pixels scrolled), flip (root at the bottom), color(node), search,
+    // theme, background, text, accent, faint}
     draw(v) {
         this.v = v;
         const {ctx, width, height, ratio} = this;
@@ -127,23 +138,30 @@ export class Painter {
     }
 
     boxes(v) {
-        const {layout: l, x0} = v, {ctx, width, height} = this;
+        const {layout: l, x0} = v,
+            {ctx, width, height} = this;
         const {x, w, tree} = l;
         const scale = width / (v.x1 - v.x0);
-        const stack = [0], depths = [0];
+        const stack = [0],
+            depths = [0];
         const minW = MIN_PX / scale;
         // Boxes are aligned to whole pixels, which are fast to fill. A row is walked from right to left, so the row's
         // last edge shows whether a box of one pixel is already covered.
-        const {ratio} = this, edge = new Int32Array(l.rows + 1).fill(0x7fffffff);
+        const {ratio} = this,
+            edge = new Int32Array(l.rows + 1).fill(0x7fffffff);
         let last = "";
         while (stack.length) {
-            const i = stack.pop(), d = depths.pop();
-            const left = (x[i] - x0) * scale, right = left + w[i] * scale;
+            const i = stack.pop(),
+                d = depths.pop();
+            const left = (x[i] - x0) * scale,
+                right = left + w[i] * scale;
             const y = this.rowY(d);
             const visible = y > -ROW && y < height;
-            const l0 = Math.max(-1, left), wide = Math.min(width + 1, right) - l0;
+            const l0 = Math.max(-1, left),
+                wide = Math.min(width + 1, right) - l0;
             if (visible) {
-                const a = Math.round(l0 * ratio), b = Math.max(a + 1, Math.round((l0 + wide) * ratio));
+                const a = Math.round(l0 * ratio),
+                    b = Math.max(a + 1, Math.round((l0 + wide) * ratio));
                 if (tree.frame[i] === 0 && i !== 0) this.marks.push(l0, y, wide, i);
                 else if (a < edge[d]) {
                     const color = v.color(i);
@@ -163,7 +181,8 @@ export class Painter {
         const {layout: l, x0, x1} = v;
         const {x, w, first, kids, tree, sorted} = l;
         const end = first[i + 1];
-        let run = -1, runEnd = 0;
+        let run = -1,
+            runEnd = 0;
         for (let k = childFrom(l, i, x0); k < end; k++) {
             const c = kids[k];
             if (x[c] >= x1) break;
@@ -195,7 +214,8 @@ export class Painter {
     small(from, to, d, scale, node) {
         const y = this.rowY(d);
         if (y <= -ROW || y >= this.height) return;
-        const left = (from - this.v.x0) * scale, wide = (to - from) * scale;
+        const left = (from - this.v.x0) * scale,
+            wide = (to - from) * scale;
         if (wide >= 0.5) this.marks.push(Math.max(-1, left), y, Math.min(wide, this.width + 2), node);
     }
 
@@ -224,7 +244,9 @@ export class Painter {
         ctx.fillStyle = this.hatch(v);
         const {ratio} = this;
         for (let k = 0; k < marks.length; k += 4) {
-            const wide = marks[k + 2], a = Math.round(marks[k] * ratio), b = Math.max(a + 1, Math.round((marks[k] + wide) * ratio));
+            const wide = marks[k + 2],
+                a = Math.round(marks[k] * ratio),
+                b = Math.max(a + 1, Math.round((marks[k] + wide) * ratio));
             ctx.fillRect(a / ratio, marks[k + 1], (wide > 2.5 ? b - a - 1 : b - a) / ratio, ROW - 1);
         }
     }
@@ -236,7 +258,9 @@ export class Painter {
         ctx.textBaseline = "middle";
         ctx.fillStyle = v.text;
         for (let k = 0; k < labels.length; k += 4) {
-            const i = labels[k], left = Math.max(0, labels[k + 1]) + PAD, y = labels[k + 2] + (ROW - 1) / 2 + 0.5;
+            const i = labels[k],
+                left = Math.max(0, labels[k + 1]) + PAD,
+                y = labels[k + 2] + (ROW - 1) / 2 + 0.5;
             const room = Math.min(width, labels[k + 1] + labels[k + 3]) - left - PAD;
             if (room < TEXT_PX - 2 * PAD) continue;
             if (tree.frame[i] === 0 && i !== 0) {
@@ -253,8 +277,11 @@ export class Painter {
 
     // A badge is drawn where the kind of frame changes: from native to kernel, from Python to native.
     newKind(i) {
-        const {tree} = this.v.layout, p = tree.parent[i];
-        return p === 0 ? tree.frames.kindOf(tree.frame[i]) !== 1 : tree.frames.kindOf(tree.frame[i]) !== tree.frames.kindOf(tree.frame[p]);
+        const {tree} = this.v.layout,
+            p = tree.parent[i];
+        return p === 0
+            ? tree.frames.kindOf(tree.frame[i]) !== 1
+            : tree.frames.kindOf(tree.frame[i]) !== tree.frames.kindOf(tree.frame[p]);
     }
 
     label(i, left, y, room, v) {
@@ -275,10 +302,11 @@ export class Painter {
         const text = (name.fullW ?? 0) <= space ? name.full : ruler.fitName(name.short, space);
         if (text) {
             ctx.fillText(text, left, y);
-            const used = text === name.full ? name.fullW ?? ruler.width(text) : space;
-            if (space - used > 70 && i !== 0 && v.share) {
-                ctx.globalAlpha = 0.55;
-                ctx.fillText(v.share(i), left + used + 8, y);
+            const used = text === name.full ? (name.fullW ?? ruler.width(text)) : space;
+            const share = space - used > 60 && i !== 0 && v.share ? v.share(i) : "";
+            if (share && ruler.width(share) + 12 < space - used) {
+                ctx.globalAlpha = v.layout.tree.columns > 1 ? 0.8 : 0.55;
+                ctx.fillText(share, left + used + 8, y);
             }
         }
         ctx.globalAlpha = 1;

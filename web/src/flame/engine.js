@@ -9,6 +9,23 @@ const GLIDE_MS = 140;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Engine {
+    /** @type {HTMLElement} */
+    box;
+    /** @type {HTMLCanvasElement} */
+    canvas;
+    /** @type {HTMLCanvasElement} what is above the picture: the frame under the pointer */
+    over;
+    /** @type {(node: number, event?: any) => void} */
+    onHover;
+    /** @type {(node: number) => void} */
+    onFocus;
+    /** @type {() => void} */
+    onRange;
+    /** @type {(() => void) | undefined} after each picture */
+    onPaint;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    telling;
+
     constructor({box, canvas, over, onHover, onFocus, onRange}) {
         Object.assign(this, {box, canvas, over, onHover, onFocus, onRange});
         this.painter = new Painter(canvas);
@@ -74,6 +91,7 @@ export class Engine {
         this.painter.draw({...this.style, layout: this.layout, x0: this.x0, x1: this.x1, top: this.box.scrollTop});
         this.drawTime = performance.now() - before;
         this.outline();
+        this.onPaint?.();
         if (!this.drawn) {
             this.drawn = true;
             performance.mark("wick-drawn");
@@ -117,7 +135,8 @@ export class Engine {
 
     // factor < 1 zooms in; around: the position in the picture, as a share, that stays in place.
     zoomBy(factor, around = 0.5, options = {jump: true}) {
-        const wide = (this.x1 - this.x0) * factor, at = this.x0 + (this.x1 - this.x0) * around;
+        const wide = (this.x1 - this.x0) * factor,
+            at = this.x0 + (this.x1 - this.x0) * around;
         this.range(at - wide * around, at - wide * around + wide, options);
     }
 
@@ -127,7 +146,8 @@ export class Engine {
     }
 
     rowTop(node) {
-        const {depth, rows} = this.layout, d = depth[node];
+        const {depth, rows} = this.layout,
+            d = depth[node];
         return this.style?.flip ? Math.max(this.height, rows * ROW) - (d + 1) * ROW : d * ROW;
     }
 
@@ -150,8 +170,10 @@ export class Engine {
     }
 
     pointAt(node) {
-        const {x, w} = this.layout, s = this.width / (this.x1 - this.x0);
-        const left = Math.max(0, (x[node] - this.x0) * s), right = Math.min(this.width, (x[node] + w[node] - this.x0) * s);
+        const {x, w} = this.layout,
+            s = this.width / (this.x1 - this.x0);
+        const left = Math.max(0, (x[node] - this.x0) * s),
+            right = Math.min(this.width, (x[node] + w[node] - this.x0) * s);
         return {left, right, top: this.rowTop(node) - this.box.scrollTop};
     }
 
@@ -173,7 +195,8 @@ export class Engine {
 
     // Makes a node wide enough to be visible, moving as little as possible.
     reveal(node) {
-        const {x, w} = this.layout, wide = this.x1 - this.x0;
+        const {x, w} = this.layout,
+            wide = this.x1 - this.x0;
         if (x[node] + w[node] <= this.x0 || x[node] >= this.x1 || (w[node] / wide) * this.width < 3) {
             const room = Math.max(w[node] * 1.05, Math.min(wide, (w[node] * this.width) / 40));
             this.range(x[node] + w[node] / 2 - room / 2, x[node] + w[node] / 2 + room / 2);
@@ -183,7 +206,8 @@ export class Engine {
 
     // Arrow keys: "in" to the widest visible child, "out" to the parent, "left" and "right" along the row.
     step(way) {
-        const l = this.layout, i = this.focus;
+        const l = this.layout,
+            i = this.focus;
         if (way === "out") return this.setFocus(i ? l.tree.parent[i] : 0);
         if (way === "in") {
             let best = -1;
@@ -200,13 +224,18 @@ export class Engine {
 
     // The next box of the row after the last sibling.
     cousin(i, way) {
-        const l = this.layout, d = l.depth[i];
+        const l = this.layout,
+            d = l.depth[i];
         const {depth, x, w} = l;
         let best = -1;
         for (let k = 1; k < l.tree.n; k++) {
             if (depth[k] !== d || k === i) continue;
-            if (way === "right" ? x[k] >= x[i] + w[i] - 1e-12 && (best < 0 || x[k] < x[best])
-                : x[k] < x[i] && (best < 0 || x[k] > x[best])) best = k;
+            if (
+                way === "right"
+                    ? x[k] >= x[i] + w[i] - 1e-12 && (best < 0 || x[k] < x[best])
+                    : x[k] < x[i] && (best < 0 || x[k] > x[best])
+            )
+                best = k;
         }
         return best;
     }
@@ -222,7 +251,12 @@ export class Engine {
             if (p.right <= p.left && l.w[node] > 0 && (p.right <= 0 || p.left >= this.width)) return;
             c.strokeStyle = color;
             c.lineWidth = thick;
-            c.strokeRect(p.left + thick / 2, p.top + thick / 2, Math.max(2, p.right - p.left - 1 - thick), ROW - 1 - thick);
+            c.strokeRect(
+                p.left + thick / 2,
+                p.top + thick / 2,
+                Math.max(2, p.right - p.left - 1 - thick),
+                ROW - 1 - thick,
+            );
         };
         if (this.hover >= 0 && this.hover < l.tree.n) box(this.hover, this.style.text, 1);
         if (this.focus > 0 && this.focus < l.tree.n) box(this.focus, this.style.accent, 2);

@@ -1,33 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flame graph as a component: the picture, zoom and pan by pointer, wheel and keys, search, a line about the
 // focused frame, and the path to it as an ARIA tree.
-import {html} from "htm/preact";
 import {useEffect, useId, useLayoutEffect, useMemo, useRef, useState} from "preact/hooks";
 import {signal} from "@preact/signals";
-import {comparison} from "../lib/diff.js";
+import {comparison, shortChange} from "../lib/diff.js";
 import {digitsOf, percent, samplesOf} from "../lib/units.js";
-import {diffColor, painter, textColor, themeOf} from "../lib/color.js";
+import {diffColor, litBy, painter, textColor, themeOf} from "../lib/color.js";
 import {openMenu} from "../parts/menu.js";
 import {AriaPath} from "./aria.js";
 import {Details, Tooltip} from "./details.js";
 import {ROW} from "./draw.js";
 import {Engine} from "./engine.js";
+import {isDeep, Minimap} from "./minimap.js";
 import {layout as makeLayout, searchNodes} from "./layout.js";
 
 const looks = {
-    light: {background: "#ffffff", accent: "#c2410c", match: "#f9a65a", faint: "#cfc9c2", dim: "#efedea", off: "#eeebe7"},
-    dark: {background: "#161514", accent: "#fb923c", match: "#b4540a", faint: "#4a4641", dim: "#262422", off: "#272523"},
+    light: {
+        background: "#ffffff",
+        accent: "#c2410c",
+        match: "#f9a65a",
+        faint: "#cfc9c2",
+        dim: "#efedea",
+        off: "#eeebe7",
+    },
+    dark: {
+        background: "#161514",
+        accent: "#fb923c",
+        match: "#b4540a",
+        faint: "#4a4641",
+        dim: "#262422",
+        off: "#272523",
+    },
 };
 
-function colorOf(l, by, theme, found, diff) {
-    const {tree} = l, look = looks[theme];
+function colorOf(l, {by = "package", mine, lit}, theme, found, diff) {
+    const {tree} = l,
+        look = looks[theme];
     let base;
     if (tree.columns > 1 && by === "diff") {
-        const [a, b] = tree.total, compare = diff ?? shares(tree), cache = new Array(tree.n);
+        const [a, b] = tree.total,
+            compare = diff ?? shares(tree),
+            cache = new Array(tree.n);
         base = (i) => (cache[i] ??= diffPaint(compare.of(a[i], b[i]), theme));
     } else {
-        const paint = painter(tree, by, theme);
-        base = (i) => (i === 0 ? look.dim : paint(tree.frame[i]));
+        const paint = painter(tree, by, theme, mine),
+            shown = lit ? litBy(tree, by, lit, mine) : null;
+        base = (i) => {
+            if (i === 0) return look.dim;
+            if (shown && !shown(tree.frame[i])) return look.off;
+            return paint(tree.frame[i]);
+        };
     }
     if (!found) return base;
     return (i) => (found.nodes[i] === 1 ? look.match : look.off);
@@ -41,14 +63,19 @@ function diffPaint({p, q, significant}, theme) {
 // A comparison by shares: the default of flame graphs.
 const shares = ({unit, type, total}) => comparison({mode: "share", unit, type, whole: [total[0][0], total[1][0]]});
 
-// tree; by ("package", "mapping", "diff"), order, diff (comparison() of two columns), flip; search (text); zoom (array of
-// names) with onZoom(names); cover ({ns, rate}), rootName; actions(node, tree): entries of the menu; selected: a function
-// whose widest frame gets the focus; inverted: callers, where a frame has no time of its own; onFound({share, count}); label.
+// tree; by (of lib/color.js, or "diff") with mine and lit (a key of the legend: all others are grey), order, diff
+// (comparison() of two columns), flip; search (text); zoom (array of names) with onZoom(names); cover ({ns,
+// rate}), rootName; actions(node, tree): entries of the menu; selected: a function whose widest frame gets the
+// focus; inverted: callers, where a frame has no time of its own; onFound({share, count}); label.
 export function Flame(props) {
     const {tree, by = "package", order = "value", diff, flip = false, search = "", zoom = [], onZoom, actions} = props;
     const theme = themeOf();
-    const box = useRef(), canvas = useRef(), over = useRef(), engine = useRef(null);
-    const [focus, setFocus] = useState(0);
+    const box = useRef(null),
+        canvas = useRef(null),
+        over = useRef(null),
+        engine = useRef(null);
+    const [focus, setFocus] = useState(0),
+        [deep, setDeep] = useState(false);
     const id = useId().replace(/[^\w-]/g, "_");
     const hover = useMemo(() => signal(null), []);
     const l = useMemo(() => makeLayout(tree, {by: order, scale: diff?.scale}), [tree, order, diff?.scale.join()]);
@@ -56,13 +83,27 @@ export function Flame(props) {
     const target = useMemo(() => l.tree.find(zoom).node, [l, zoom.join("\0")]);
 
     // How many digits the share of a box has; in a comparison, those of the side with more samples.
-    const digitsAt = (i) => digitsOf(diff ? diff.samples(Math.max(tree.total[0][i], tree.total[1][i])) : samplesOf(tree.total[0][i], tree.unit, props.cover?.rate));
+    const digitsAt = (i) =>
+        digitsOf(
+            diff
+                ? diff.samples(Math.max(tree.total[0][i], tree.total[1][i]))
+                : samplesOf(tree.total[0][i], tree.unit, props.cover?.rate),
+        );
 
-    const live = useRef({}), shown = useRef({});
+    const compared = tree.columns > 1 && (diff ?? shares(tree));
+    const changeIn = (i) => {
+        const x = compared.of(tree.total[0][i], tree.total[1][i]);
+        return x.significant || !x.known ? shortChange(x, compared, digitsAt(i)) : "";
+    };
+
+    const live = useRef(/** @type {any} */ ({})),
+        shown = useRef(/** @type {any} */ ({}));
     live.current = {l, target, onRange: props.onRange};
     useLayoutEffect(() => {
         const e = new Engine({
-            box: box.current, canvas: canvas.current, over: over.current,
+            box: box.current,
+            canvas: canvas.current,
+            over: over.current,
             onHover: (node, event) => (hover.value = node < 0 ? null : {node, x: event.clientX, y: event.clientY}),
             onFocus: (node) => setFocus(node),
             onRange: () => rangeMoved(e, live.current),
@@ -72,13 +113,20 @@ export function Flame(props) {
         return () => e.stop();
     }, []);
     useLayoutEffect(() => {
-        const e = engine.current, old = shown.current;
+        const e = engine.current,
+            old = shown.current;
         hover.value = null;
         e.style = {...(e.style ?? {}), flip};
         // New data of the same picture: what had the focus keeps it, and nothing scrolls.
         const kept = old.l && e.focus !== old.target ? l.tree.find(old.l.tree.path(e.focus)) : null;
-        const top = box.current.scrollTop, same = old.l && samePath(old.l.tree, old.target, l.tree, target);
-        const [x0, x1] = [e.x0, e.x1], moved = same && !e.move && (Math.abs(x0 - old.l.x[old.target]) > 1e-9 || Math.abs(x1 - old.l.x[old.target] - old.l.w[old.target]) > 1e-9);
+        const top = box.current.scrollTop,
+            same = old.l && samePath(old.l.tree, old.target, l.tree, target);
+        const [x0, x1] = [e.x0, e.x1],
+            moved =
+                same &&
+                !e.move &&
+                (Math.abs(x0 - old.l.x[old.target]) > 1e-9 ||
+                    Math.abs(x1 - old.l.x[old.target] - old.l.w[old.target]) > 1e-9);
         e.show(l, target);
         if (props.range) e.range(...props.range, {jump: true});
         else if (moved) e.range(x0, x1, {jump: true});
@@ -86,6 +134,7 @@ export function Flame(props) {
         if (kept?.whole) e.setFocus(kept.node, {reveal: false});
         else setFocus(target);
         shown.current = {l, target};
+        setDeep(isDeep(l, ROW, box.current.clientHeight));
     }, [l]);
     useLayoutEffect(() => {
         if (!props.selected) return;
@@ -101,10 +150,27 @@ export function Flame(props) {
         engine.current.zoomTo(target);
     }, [l, target]);
     useLayoutEffect(() => {
-        engine.current.dress({...looks[theme], theme, text: textColor(theme), flip, search: found, rootName: props.rootName,
-            color: colorOf(l, by, theme, found, diff), share: (i) => percent(l.w[i] / l.w[0], undefined, digitsAt(i))});
-    }, [l, by, theme, found, flip, props.rootName, diff, props.cover?.rate]);
-    useEffect(() => props.onFound?.(found && {...found, digits: digitsOf(samplesOf(found.share * tree.total[0][0], tree.unit, props.cover?.rate))}), [found]);
+        engine.current.dress({
+            ...looks[theme],
+            theme,
+            text: textColor(theme),
+            flip,
+            search: found,
+            rootName: props.rootName,
+            color: colorOf(l, props, theme, found, diff),
+            share: (i) => (compared ? changeIn(i) : percent(l.w[i] / l.w[0], undefined, digitsAt(i))),
+        });
+    }, [l, by, props.lit, props.mine, theme, found, flip, props.rootName, diff, props.cover?.rate]);
+    useEffect(
+        () =>
+            props.onFound?.(
+                found && {
+                    ...found,
+                    digits: digitsOf(samplesOf(found.share * tree.total[0][0], tree.unit, props.cover?.rate)),
+                },
+            ),
+        [found],
+    );
 
     const zoomTo = (node) => {
         if (node < 0) return;
@@ -123,20 +189,57 @@ export function Flame(props) {
     const keys = (e) => onKey(e, {engine: engine.current, l, found, target, zoomTo, menu});
     const pointer = usePointer(engine, hover, zoomTo, menu);
 
-    return html`<div class="flame">
-        <div class="flame-box" ref=${box} tabindex="0" role="tree" aria-label=${props.label ?? "Flame graph"}
-            aria-activedescendant=${id + "-item"} aria-describedby=${id + "-help"} onKeyDown=${keys} ...${pointer}>
-            <div class="flame-space" style=${{height: l.rows * ROW + "px"}} aria-hidden="true">
-                <canvas ref=${canvas} class="flame-canvas"></canvas>
-                <canvas ref=${over} class="flame-canvas flame-over"></canvas>
+    return (
+        <div class="flame">
+            {deep && (
+                <Minimap
+                    engine={engine}
+                    l={l}
+                    look={[by, props.lit, theme, search, flip, diff?.mode, props.mine !== undefined].join()}
+                />
+            )}
+            <div
+                class="flame-box"
+                ref={box}
+                tabindex={0}
+                role="tree"
+                aria-label={props.label ?? "Flame graph"}
+                aria-activedescendant={id + "-item"}
+                aria-describedby={id + "-help"}
+                onKeyDown={keys}
+                {...pointer}
+            >
+                <div class="flame-space" style={{height: l.rows * ROW + "px"}} aria-hidden="true">
+                    <canvas ref={canvas} class="flame-canvas" />
+                    <canvas ref={over} class="flame-canvas flame-over" />
+                </div>
+                <AriaPath id={id} l={l} node={Math.min(focus, l.tree.n - 1)} cover={props.cover} diff={diff} />
             </div>
-            <${AriaPath} id=${id} l=${l} node=${Math.min(focus, l.tree.n - 1)} cover=${props.cover} diff=${diff} />
+            <span id={id + "-help"} class="sr">
+                Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.
+            </span>
+            <Tooltip
+                hover={hover}
+                l={l}
+                cover={props.cover}
+                diff={diff}
+                inverted={props.inverted}
+                rootName={props.rootName}
+            />
+            <Details
+                l={l}
+                node={Math.min(focus, l.tree.n - 1)}
+                cover={props.cover}
+                diff={diff}
+                inverted={props.inverted}
+                actions={actions}
+                zoomed={target}
+                rootName={props.rootName}
+                status={props.status}
+                onReset={() => zoomTo(0)}
+            />
         </div>
-        <span id=${id + "-help"} class="sr">Arrow keys move between frames, Enter zooms, Escape zooms out, M opens the menu.</span>
-        <${Tooltip} hover=${hover} l=${l} cover=${props.cover} diff=${diff} inverted=${props.inverted} rootName=${props.rootName} />
-        <${Details} l=${l} node=${Math.min(focus, l.tree.n - 1)} cover=${props.cover} diff=${diff} inverted=${props.inverted} actions=${actions} zoomed=${target}
-            rootName=${props.rootName} price=${props.price} onReset=${() => zoomTo(0)} />
-    </div>`;
+    );
 }
 
 function samePath(a, i, b, k) {
@@ -157,7 +260,8 @@ function rangeMoved(engine, {l, target, onRange}) {
     if (!onRange || engine.layout !== l) return;
     clearTimeout(engine.telling);
     engine.telling = setTimeout(() => {
-        const {x0, x1} = engine, whole = Math.abs(x0 - l.x[target]) < 1e-9 && Math.abs(x1 - l.x[target] - l.w[target]) < 1e-9;
+        const {x0, x1} = engine,
+            whole = Math.abs(x0 - l.x[target]) < 1e-9 && Math.abs(x1 - l.x[target] - l.w[target]) < 1e-9;
         onRange(whole ? null : [x0, x1]);
     }, 350);
 }
@@ -182,7 +286,8 @@ function usePointer(engine, hover, zoomTo, menu) {
             drag.current = {x: e.clientX, y: e.clientY, lastX: e.clientX, lastY: e.clientY, moved: false};
         },
         onPointerMove: (e) => {
-            const d = drag.current, en = engine.current;
+            const d = drag.current,
+                en = engine.current;
             if (d && e.buttons & 1) {
                 if (Math.abs(e.clientX - d.x) + Math.abs(e.clientY - d.y) > 4) d.moved = true;
                 if (d.moved) {
@@ -200,7 +305,12 @@ function usePointer(engine, hover, zoomTo, menu) {
         onClick: (e) => {
             const moved = drag.current?.moved;
             drag.current = null;
-            if (!moved) zoomTo(engine.current.at(...where(e)));
+            if (moved) return;
+            const en = engine.current,
+                node = en.at(...where(e));
+            // there is nothing to hover with: the first tap shows what a frame is, the second one zooms
+            if (e.pointerType === "touch" && node >= 0 && node !== en.focus) en.setFocus(node, {reveal: false});
+            else zoomTo(node);
         },
         onContextMenu: (e) => {
             const node = engine.current.at(...where(e));
@@ -236,7 +346,7 @@ function onKey(e, {engine, l, found, target, zoomTo, menu}) {
         " ": () => zoomTo(engine.focus),
         Escape: () => target && zoomTo(l.tree.parent[target] || 0),
         Backspace: () => target && zoomTo(l.tree.parent[target] || 0),
-        "0": () => (zoomTo(0), engine.zoomTo(0)),
+        0: () => (zoomTo(0), engine.zoomTo(0)),
         "+": () => engine.zoomBy(0.6, 0.5, {}),
         "=": () => engine.zoomBy(0.6, 0.5, {}),
         "-": () => engine.zoomBy(1 / 0.6, 0.5, {}),
@@ -247,7 +357,8 @@ function onKey(e, {engine, l, found, target, zoomTo, menu}) {
         n: () => nextMatch(engine, l, found, 1),
         p: () => nextMatch(engine, l, found, -1),
         m: () => {
-            const p = engine.pointAt(engine.focus), r = engine.box.getBoundingClientRect();
+            const p = engine.pointAt(engine.focus),
+                r = engine.box.getBoundingClientRect();
             menu(engine.focus, r.left + p.left + 12, r.top + p.top + ROW);
         },
         ContextMenu: () => acts.m(),

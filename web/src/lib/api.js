@@ -30,13 +30,20 @@ export async function openSession() {
 
 // A server that was started minutes ago has nothing to show for most of an hour. The page does not wait long for it.
 async function fitToData() {
-    const d = await Promise.race([get(apiUrl("series", {query: "cpu", from: "now-1h", to: "now"})), new Promise((late) => setTimeout(late, PATIENCE / 3))]);
+    const d = await Promise.race([
+        get(apiUrl("series", {query: "cpu", from: "now-1h", to: "now"})),
+        new Promise((late) => setTimeout(late, PATIENCE / 3)),
+    ]);
     if (!d) return;
     const at = d.coverage.findIndex((ns) => ns > 0); // the last part of this step is covered
-    fitRange(at < 0 ? NaN : (Number(d.from) + (at + 1) * Number(d.step) - Math.min(d.coverage[at], Number(d.step))) / 1e6);
+    fitRange(
+        at < 0 ? NaN : (Number(d.from) + (at + 1) * Number(d.step) - Math.min(d.coverage[at], Number(d.step))) / 1e6,
+    );
 }
 
-const YOUNG_MS = 4000, KEPT = 24, PATIENCE = 3000;
+const YOUNG_MS = 4000,
+    KEPT = 24,
+    PATIENCE = 3000;
 const cache = new Map(); // url -> {at, promise, data}
 
 export class ApiError extends Error {
@@ -50,8 +57,30 @@ export class ApiError extends Error {
 // True under `wick pprof -http`: one or two files instead of a store. Then pprof's own URL parameters are sent with
 // every request, and the server applies them to the profile first.
 export const overFiles = signal(false);
-export const pprofParams = ["f", "i", "h", "s", "sf", "tf", "ti", "ts", "th", "si", "g", "prunefrom", "tagroot", "tagleaf", "noinlines", "showcolumns", "mean",
-    "normalize", "dropneg", "divide_by", "trim", "compact_labels"];
+export const pprofParams = [
+    "f",
+    "i",
+    "h",
+    "s",
+    "sf",
+    "tf",
+    "ti",
+    "ts",
+    "th",
+    "si",
+    "g",
+    "prunefrom",
+    "tagroot",
+    "tagleaf",
+    "noinlines",
+    "showcolumns",
+    "mean",
+    "normalize",
+    "dropneg",
+    "divide_by",
+    "trim",
+    "compact_labels",
+];
 
 export function carried() {
     const {params} = route.value;
@@ -77,7 +106,8 @@ export async function refusal(r) {
 }
 
 // Of the last answer of a URL: bytes that it took on its way, and how old it was (ms) when it arrived.
-const sizes = new Map(), ages = new Map();
+const sizes = new Map(),
+    ages = new Map();
 
 function note(map, url, value) {
     map.delete(url);
@@ -85,13 +115,16 @@ function note(map, url, value) {
     if (map.size > 200) map.delete(map.keys().next().value);
 }
 
-// Several users who look at the same data share answers: a first request accepts one that is a few seconds old. A refresh
-// does not, and nothing does after the user changed something.
+// Several users who look at the same data share answers: a first request accepts one that is a few seconds old. A
+// refresh does not, and nothing does after the user changed something.
 let changed = 0;
 const CHANGED_MS = 15e3;
 
 function shared(url) {
-    const age = Date.now() - changed < CHANGED_MS ? 0 : acceptedAge(Object.fromEntries(new URL(url, location.href).searchParams));
+    const age =
+        Date.now() - changed < CHANGED_MS
+            ? 0
+            : acceptedAge(Object.fromEntries(new URL(url, location.href).searchParams));
     return age ? {headers: {"cache-control": `max-age=${age}`}} : {};
 }
 
@@ -120,9 +153,13 @@ export function get(url, {fresh = false} = {}) {
     const now = Date.now();
     const old = cache.get(url);
     if (old && !fresh && now - old.at < YOUNG_MS) return old.promise;
-    const promise = load(url, fresh ? {} : shared(url)), entry = {at: now, promise, data: null};
+    const promise = load(url, fresh ? {} : shared(url)),
+        entry = {at: now, promise, data: null};
     cache.set(url, entry);
-    promise.then((data) => (entry.data = data), () => {});
+    promise.then(
+        (data) => (entry.data = data),
+        () => {},
+    );
     promise.catch(() => cache.get(url)?.promise === promise && cache.delete(url));
     if (cache.size > KEPT) cache.delete(cache.keys().next().value);
     return promise;
@@ -138,16 +175,19 @@ export function forget() {
     cache.clear();
 }
 
-// Nanoseconds that the profiles of a selection cover, per column: rates are per covered second. Zero while it is not known,
-// and for files. params: of the selection (null: none wanted).
+// Nanoseconds that the profiles of a selection cover, per column: rates are per covered second. Zero while it is
+// not known, and for files. params: of the selection (null: none wanted).
 export function useCoverage(params, options) {
     const answer = useData(params && !overFiles.value ? apiUrl("coverage", params) : null, options);
     return coverageOf(answer.data);
 }
 
-// The same of an answer that has it: {ns, base, rate}; rate is in Hz: the mean of the samples, where several were in force.
+// The same of an answer that has it: {ns, base, rate}; rate is in Hz: the mean of the samples, where several were
+// in force.
 export function coverageOf(data) {
-    const c = data?.coverage ?? 0, both = Array.isArray(c) ? c : [c, c], rates = [data?.rate ?? 0].flat();
+    const c = data?.coverage ?? 0,
+        both = Array.isArray(c) ? c : [c, c],
+        rates = [data?.rate ?? 0].flat();
     return {ns: both[both.length - 1], base: both[0], rate: data?.meanRate ?? rates[0], rates};
 }
 
@@ -175,27 +215,38 @@ startLive(probe);
 // instead of a single request.
 export function useData(url, {live = false, via = null} = {}) {
     // Data that another part of the page has already fetched are shown from the first rendering on.
-    const [state, set] = useState(() => ({data: (!via && cache.get(url)?.data) || null, error: null, loading: !!url, url}));
+    /** @type {() => {data: any, error: any, loading: boolean, url: string, failed?: string}} */
+    const first = () => ({
+        data: (!via && cache.get(url)?.data) || null,
+        error: null,
+        loading: !!url,
+        url,
+    });
+    const [state, set] = useState(first);
     const [tick, again] = useState(0);
     const serial = useRef(0);
     useEffect(() => {
         const mine = ++serial.current;
-        let timer = 0, stop = () => {}, shown = 0; // when the answer on the page was asked for
+        let timer = 0,
+            stop = () => {},
+            shown = 0; // when the answer on the page was asked for
         if (!url) {
             set({data: null, error: null, loading: false, url: null});
             return undefined;
         }
-        const ask = (fresh) => (via ? via(fresh) : get(url, {fresh})).then(
-            (data) => {
-                if (mine === serial.current) set({data, error: null, loading: false, url});
-                return true;
-            },
-            (error) => {
-                if (mine !== serial.current) return false;
-                set((s) => ({...s, error, loading: false, failed: url}));
-                if (error.kind === "gone") timer = setTimeout(() => ask(true), 2000);
-                return false;
-            });
+        const ask = (fresh) =>
+            (via ? via(fresh) : get(url, {fresh})).then(
+                (data) => {
+                    if (mine === serial.current) set({data, error: null, loading: false, url});
+                    return true;
+                },
+                (error) => {
+                    if (mine !== serial.current) return false;
+                    set((s) => ({...s, error, loading: false, failed: url}));
+                    if (error.kind === "gone") timer = setTimeout(() => ask(true), 2000);
+                    return false;
+                },
+            );
         // Data that are on the page stay there when they cannot be refreshed, or when an older answer comes late.
         const again = () => {
             const asked = Date.now();
@@ -210,7 +261,8 @@ export function useData(url, {live = false, via = null} = {}) {
         const first = Date.now();
         set((s) => ({...s, loading: true, error: s.failed === url ? s.error : null}));
         ask(tick > 0).then((answered) => {
-            if (live && mine === serial.current) stop = keepFresh(again, sizes.get(url), (ages.get(url) ?? 0) + Date.now() - first, !answered);
+            if (live && mine === serial.current)
+                stop = keepFresh(again, sizes.get(url), (ages.get(url) ?? 0) + Date.now() - first, !answered);
         });
         return () => {
             serial.current++;

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Colours of frames: one lightness per theme, little chroma, hue by package; runtime and kernel frames are nearly grey,
-// so that the user's own code stands out. Differences go from blue (less) to orange (more), which people with red-green
-// colour blindness can distinguish.
+// Colours of frames: a hue for each package (or binary), within which functions differ in lightness and a little
+// in hue, so that siblings can be distinguished; runtime and kernel frames are paler, so that the user's own code
+// stands out. Differences go from blue (less) to orange (more), which people with red-green colour blindness can
+// distinguish.
 import {signal} from "@preact/signals";
-import {FOLDED, LABEL} from "./tree.js";
+import {FOLDED, kinds, LABEL} from "./tree.js";
 import {isRuntime, mappingName} from "./names.js";
 
 // oklch to #rrggbb, clipped to sRGB.
 export function oklch(l, c, h) {
-    const a = c * Math.cos((h * Math.PI) / 180), b = c * Math.sin((h * Math.PI) / 180);
-    const x = (l + 0.3963377774 * a + 0.2158037573 * b) ** 3, y = (l - 0.1055613458 * a - 0.0638541728 * b) ** 3,
+    const a = c * Math.cos((h * Math.PI) / 180),
+        b = c * Math.sin((h * Math.PI) / 180);
+    const x = (l + 0.3963377774 * a + 0.2158037573 * b) ** 3,
+        y = (l - 0.1055613458 * a - 0.0638541728 * b) ** 3,
         z = (l - 0.0894841775 * a - 1.291485548 * b) ** 3;
-    const gamma = (v) => Math.round(255 * Math.min(1, Math.max(0, v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055)));
+    const gamma = (v) =>
+        Math.round(255 * Math.min(1, Math.max(0, v <= 0.0031308 ? 12.92 * v : 1.055 * v ** (1 / 2.4) - 0.055)));
     const hex = (v) => gamma(v).toString(16).padStart(2, "0");
-    return "#" + hex(4.0767416621 * x - 3.3077115913 * y + 0.2309699292 * z) +
-        hex(-1.2684380046 * x + 2.6097574011 * y - 0.3413193965 * z) + hex(-0.0041960863 * x - 0.7034186147 * y + 1.707614701 * z);
+    return (
+        "#" +
+        hex(4.0767416621 * x - 3.3077115913 * y + 0.2309699292 * z) +
+        hex(-1.2684380046 * x + 2.6097574011 * y - 0.3413193965 * z) +
+        hex(-0.0041960863 * x - 0.7034186147 * y + 1.707614701 * z)
+    );
 }
 
 // "light" or "dark", as currently shown; `choice` is the user's setting ("" follows the system).
@@ -49,31 +57,115 @@ export function hash(s) {
 }
 
 // Hues that differ clearly from each other and from the accent (orange is used for search and the selection).
-const hues = [75, 100, 130, 160, 195, 225, 255, 285, 315, 15];
+const HUES = 16,
+    FIRST = 78,
+    ARC = 300;
+// Lightness and chroma of the middle, and how far functions are from it.
 const levels = {
-    light: {own: [0.885, 0.052], runtime: [0.93, 0.012], kernel: [0.875, 0.02], text: "#1f1b16", dim: "#efedea"},
-    dark: {own: [0.40, 0.05], runtime: [0.305, 0.01], kernel: [0.35, 0.02], text: "#f3efe9", dim: "#262422"},
+    light: {
+        own: [0.84, 0.085, 0.027],
+        runtime: [0.915, 0.03, 0.012],
+        kernel: [0.87, 0.022, 0.02],
+        text: "#1f1b16",
+        dim: "#efedea",
+    },
+    dark: {
+        own: [0.41, 0.075, 0.027],
+        runtime: [0.325, 0.024, 0.016],
+        kernel: [0.35, 0.018, 0.02],
+        text: "#f3efe9",
+        dim: "#262422",
+    },
 };
+const STEPS = 5; // of lightness
 
-function tint(theme, key, level) {
-    const [l, c] = levels[theme][level];
-    const h = hash(key);
-    // Another bit of the hash changes the lightness a little, so that neighbours with the same hue still differ.
-    return oklch(l + (((h >>> 8) & 3) - 1.5) * 0.012, c, hues[h % hues.length]);
+// key: what the hue is of; name: of the function.
+function tint(theme, key, name, level) {
+    const [l, c, spread] = levels[theme][level],
+        h = hash(key),
+        own = hash(name);
+    const step = (own % STEPS) - (STEPS >> 1),
+        turn = (((own >>> 12) % 5) - 2) * 4;
+    return oklch(l + step * spread, c * (1 - step * 0.06), FIRST + (h % HUES) * (ARC / HUES) + turn);
 }
 
-// A function from frame to colour, cached per frame.
-export function painter(tree, by, theme) {
+export const warm = (k, theme) =>
+    theme === "dark" ? oklch(0.29 + 0.24 * k, 0.008 + 0.125 * k, 48) : oklch(0.955 - 0.2 * k, 0.006 + 0.125 * k, 55);
+
+// What a colour may stand for, with what it is called; "diff" is another scale (diffColor).
+export const colorings = [
+    ["package", "package"],
+    ["mapping", "binary"],
+    ["lang", "language"],
+    ["own", "own code"],
+    ["self", "self time"],
+];
+
+// What the hue of a frame is of.
+function keyOf(frames, f, by, mine) {
+    if (by === "mapping") return mappingName(frames, f) || "(no binary)";
+    if (by === "lang") return kinds[frames.kindOf(f)] || "native";
+    if (by === "own") return mine(frames, f) ? "own code" : "libraries and runtime";
+    return frames.kindOf(f) === 2 ? "kernel" : frames.packageOf(f) || mappingName(frames, f) || "(no package)";
+}
+
+// Self time by function, as a share of the largest.
+function selfOf(tree) {
+    const by = new Map(),
+        {fn, map} = tree.frames,
+        own = tree.self[tree.columns - 1],
+        id = (f) => fn[f] || -map[f];
+    for (let i = 1; i < tree.n; i++)
+        if (!tree.isFolded(i)) by.set(id(tree.frame[i]), (by.get(id(tree.frame[i])) ?? 0) + own[i]);
+    const most = Math.max(1e-12, ...by.values());
+    return (f) => (by.get(id(f)) ?? 0) / most;
+}
+
+// A function from frame to colour, cached per frame. mine(frames, frame): whether it is own code.
+export function painter(tree, by, theme, mine = (frames, f) => !isRuntime(frames, f)) {
     const cache = new Array(tree.frames.n);
-    const {frames} = tree;
+    const {frames} = tree,
+        heat = by === "self" ? selfOf(tree) : null;
     const one = (f) => {
         if (f === FOLDED || frames.kindOf(f) === LABEL) return levels[theme].dim;
-        if (by === "mapping") return tint(theme, mappingName(frames, f) || "?", "own");
-        if (frames.kindOf(f) === 2) return oklch(...levels[theme].kernel, 255);
-        const level = isRuntime(frames, f) ? "runtime" : "own";
-        return tint(theme, frames.packageOf(f), level);
+        if (heat) return warm(Math.sqrt(heat(f)), theme);
+        const key = keyOf(frames, f, by, mine),
+            name = frames.function(f);
+        if (by === "own") return tint(theme, key, name, mine(frames, f) ? "own" : "runtime");
+        if (by === "package" && frames.kindOf(f) === 2) return tint(theme, key, name, "kernel");
+        return tint(theme, key, name, by === "package" && isRuntime(frames, f) ? "runtime" : "own");
     };
     return (f) => (cache[f] ??= one(f));
+}
+
+// What the colours stand for, by weight: [{key, share, color}], the largest ones. A key's colour is that of its
+// heaviest function.
+export function legendOf(tree, by, theme, mine = (frames, f) => !isRuntime(frames, f), most = 8) {
+    const paint = painter(tree, by, theme, mine),
+        own = tree.self[tree.columns - 1],
+        whole = tree.total[tree.columns - 1][0] || 1,
+        keys = new Map(),
+        cache = new Array(tree.frames.n);
+    for (let i = 1; i < tree.n; i++) {
+        const f = tree.frame[i];
+        if (f === FOLDED || tree.frames.kindOf(f) === LABEL) continue;
+        const key = (cache[f] ??= keyOf(tree.frames, f, by, mine)),
+            k = keys.get(key) ?? {key, self: 0, best: -1, color: ""};
+        k.self += own[i];
+        if (own[i] > k.best) Object.assign(k, {best: own[i], color: paint(f)});
+        keys.set(key, k);
+    }
+    return [...keys.values()]
+        .sort((a, b) => b.self - a.self || (a.key < b.key ? -1 : 1))
+        .slice(0, most)
+        .map(({key, self, color}) => ({key, share: self / whole, color}));
+}
+
+// Frames of one key of the legend, as a function from frame to whether it is one.
+export function litBy(tree, by, key, mine = (frames, f) => !isRuntime(frames, f)) {
+    const cache = new Array(tree.frames.n);
+    return (f) =>
+        (cache[f] ??= f !== FOLDED && tree.frames.kindOf(f) !== LABEL && keyOf(tree.frames, f, by, mine) === key);
 }
 
 // Colour of a change of share: d in [-1, 1], on a log-like scale so that small changes are visible.
@@ -84,8 +176,10 @@ export function diffColor(d, theme) {
     const key = theme + s;
     if (!scale[key]) {
         const k = Math.abs(s) / steps;
-        scale[key] = theme === "dark" ? oklch(0.33 + 0.2 * k, 0.008 + 0.13 * k, s > 0 ? 50 : 250)
-            : oklch(0.93 - 0.22 * k, 0.006 + 0.13 * k, s > 0 ? 55 : 250);
+        scale[key] =
+            theme === "dark"
+                ? oklch(0.33 + 0.2 * k, 0.008 + 0.13 * k, s > 0 ? 50 : 250)
+                : oklch(0.93 - 0.22 * k, 0.006 + 0.13 * k, s > 0 ? 55 : 250);
     }
     return scale[key];
 }

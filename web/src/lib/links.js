@@ -11,8 +11,11 @@ export function linksFor(templates, what) {
         if (!what.file && /\{(file|path)\}/.test(t.template)) continue;
         if (t.prefix && !what.file.startsWith(t.prefix)) continue;
         const file = t.prefix ? what.file.slice(t.prefix.length).replace(/^\/+/, "") : what.file;
-        const link = t.template.replace(/\{(\w+)\}/g, (_, k) => k === "file" || k === "path" ? encodeURI(file).replace(/[?#]/g, encodeURIComponent)
-            : k === "revision" ? encodeURIComponent(what.version || "HEAD") : encodeURIComponent(what[k] ?? ""));
+        const link = t.template.replace(/\{(\w+)\}/g, (_, k) => {
+            if (k === "file" || k === "path") return encodeURI(file).replace(/[?#]/g, encodeURIComponent);
+            if (k === "revision") return encodeURIComponent(what.version || "HEAD");
+            return encodeURIComponent(what[k] ?? "");
+        });
         const scheme = allowed.exec(link)?.[1].toLowerCase();
         if (scheme) out.push({name: scheme.startsWith("http") ? t.name || new URL(link).hostname : scheme, href: link});
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Selectors as the API reads them: cpu{service.name="checkout",host.name=~"web.*"}.
 const plain = /^[a-zA-Z_.][a-zA-Z0-9_.]*$/;
-const quoted = /"(?:[^"\\]|\\[^])*"|'(?:[^'\\]|\\[^])*'|`[^`]*`/.source;
+const quoted = /"(?:[^"\\]|\\[\s\S])*"|'(?:[^'\\]|\\[\s\S])*'|`[^`]*`/.source;
 
 // bad: something in it was not understood.
 export function parseSelector(text) {
@@ -46,7 +46,7 @@ export function withMatcher(text, name, value, op = "=") {
     return printSelector(s);
 }
 
-export function valueOf(text, name) {
+export function matchedValue(text, name) {
     return parseSelector(text).matchers.find((m) => m.name === name && m.op === "=")?.value ?? "";
 }
 

@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Trees in the binary form of the API (its bytes: src/query/tree_form.h), as typed arrays. A child's index is larger than
-// its parent's; node 0 is the root; frame 0 is "(folded)": what was cut below its parent, summed exactly.
-export const FOLDED = 0, NONE = 0xffffffff;
+// Trees in the binary form of the API (its bytes: src/query/tree_form.h), as typed arrays. A child's index is
+// larger than its parent's; node 0 is the root; frame 0 is "(folded)": what was cut below its parent, summed
+// exactly.
+export const FOLDED = 0,
+    NONE = 0xffffffff;
 // Kind of frames that are not code but the value of a label.
 export const LABEL = 0x7f;
 
-export const kinds = ["", "native", "kernel", "go", "rust", "python", "jvm", "js", "php", "ruby", "perl", ".net", "beam",
-    "luajit"];
+export const kinds = [
+    "",
+    "native",
+    "kernel",
+    "go",
+    "rust",
+    "python",
+    "jvm",
+    "js",
+    "php",
+    "ruby",
+    "perl",
+    ".net",
+    "beam",
+    "luajit",
+];
 
 const decoder = new TextDecoder();
 
@@ -30,6 +46,23 @@ class Texts {
 
 // Frames in parallel arrays: functions[i], files[i], mappings[i] are strings, decoded when needed.
 export class Frames {
+    /** @type {number} */
+    n;
+    /** @type {{at: (offset: number) => string}} */
+    texts;
+    /** @type {ArrayLike<number>} */
+    fn;
+    /** @type {ArrayLike<number>} */
+    file;
+    /** @type {ArrayLike<number>} */
+    map;
+    /** @type {ArrayLike<number>} */
+    pkg;
+    /** @type {ArrayLike<number>} */
+    line;
+    /** @type {ArrayLike<number>} */
+    kind;
+
     constructor(n, texts, fn, file, map, pkg, line, kind) {
         Object.assign(this, {n, texts, fn, file, map, pkg, line, kind});
     }
@@ -58,7 +91,47 @@ export class Frames {
     }
 }
 
+// Node 0 is the root. A tree that was made of another one (source) knows which node is which: origin, image.
 export class Tree {
+    /** @type {number} how many nodes */
+    n;
+    /** @type {number} of values: one, or two to compare */
+    columns;
+    /** @type {string} */
+    type;
+    /** @type {string} */
+    unit;
+    /** @type {Frames} */
+    frames;
+    /** @type {Uint32Array} */
+    frame;
+    /** @type {Uint32Array} */
+    parent;
+    /** @type {Float64Array[]} by column */
+    self;
+    /** @type {Float64Array[]} by column */
+    total;
+    /** @type {Uint32Array | null} how many frames a folded node stands for */
+    folded;
+    /** @type {{ns: number, base: number, rate: number, rates: number[]} | undefined} */
+    cover;
+    /** @type {Tree | undefined} */
+    source;
+    /** @type {Uint32Array | undefined} */
+    origin;
+    /** @type {Uint32Array | undefined} */
+    image;
+    /** @type {{first: Uint32Array, kids: Uint32Array} | undefined} made when asked for */
+    lists;
+    /** @type {boolean | undefined} the server folded small frames */
+    coarse;
+    /** @type {boolean | undefined} a second source sent some of it */
+    also;
+    /** @type {boolean | undefined} names are still to come */
+    naming;
+    /** @type {{[key: string]: any} | undefined} what the server says about the answer */
+    notes;
+
     constructor(fields) {
         Object.assign(this, fields);
     }
@@ -68,28 +141,33 @@ export class Tree {
     isFolded(node) {
         return node !== 0 && this.frame[node] === FOLDED;
     }
-    // Names from below the root down to node. If siblings have the same name, a tab and the file are appended to it. Paths
-    // are those of the tree as the server has it, also where frames of it are not shown.
+    // Names from below the root down to node. If siblings have the same name, a tab and the file are appended to
+    // it. Paths are those of the tree as the server has it, also where frames of it are not shown.
     path(node) {
         if (this.source) return this.source.path(this.origin[node]);
         const names = [];
         for (let i = node; i; i = this.parent[i]) {
-            const key = this.frames.key(this.frame[i]), file = this.frames.fileOf(this.frame[i]);
+            const key = this.frames.key(this.frame[i]),
+                file = this.frames.fileOf(this.frame[i]);
             names.push(file && this.hasNamesake(i) ? key + "\t" + file : key);
         }
         return names.reverse();
     }
     hasNamesake(node) {
-        const {first, kids} = this.children(), p = this.parent[node], key = this.frames.key(this.frame[node]);
+        const {first, kids} = this.children(),
+            p = this.parent[node],
+            key = this.frames.key(this.frame[node]);
         for (let k = first[p]; k < first[p + 1]; k++)
-            if (kids[k] !== node && !this.isFolded(kids[k]) && this.frames.key(this.frame[kids[k]]) === key) return true;
+            if (kids[k] !== node && !this.isFolded(kids[k]) && this.frames.key(this.frame[kids[k]]) === key)
+                return true;
         return false;
     }
     // Children as lists: those of node i are kids[first[i]] … kids[first[i + 1] - 1], in index order (by name).
     children() {
         if (this.lists) return this.lists;
         const {n, parent} = this;
-        const first = new Uint32Array(n + 1), kids = new Uint32Array(Math.max(0, n - 1));
+        const first = new Uint32Array(n + 1),
+            kids = new Uint32Array(Math.max(0, n - 1));
         for (let i = 1; i < n; i++) first[parent[i] + 1]++;
         for (let i = 0; i < n; i++) first[i + 1] += first[i];
         const at = first.slice(0, n);
@@ -109,7 +187,12 @@ export class Tree {
             let next = -1;
             for (let k = first[at]; k < first[at + 1] && next < 0; k++) {
                 const f = this.frame[kids[k]];
-                if (f !== FOLDED && this.frames.key(f) === name && (file === undefined || this.frames.fileOf(f) === file)) next = kids[k];
+                if (
+                    f !== FOLDED &&
+                    this.frames.key(f) === name &&
+                    (file === undefined || this.frames.fileOf(f) === file)
+                )
+                    next = kids[k];
             }
             if (next < 0) return {node: at, whole: false};
             at = next;
@@ -122,10 +205,17 @@ export class Tree {
 }
 
 // The displayed name of a frame: if it has none, that of its binary.
+// What the agent calls code that a runtime generates and does not name says what would help:
+// "[node: run with --perf-basic-prof]". Null for names of functions; otherwise a name for it, and the advice.
+export function advised(name) {
+    const m = /^\[([^\]:]+): ([^\]]*)\]$/.exec(name);
+    return m && {name: m[1].includes("without names") ? `[${m[1]}]` : `[${m[1]}: no names]`, advice: m[2]};
+}
+
 export function frameName(frames, f) {
     if (f === FOLDED) return "(folded)";
     const name = frames.function(f);
-    if (name) return name;
+    if (name) return advised(name)?.name ?? name;
     const map = frames.mapping(f);
     if (map) return `[${map.slice(map.lastIndexOf("/") + 1)}]`;
     return frames.fileOf(f) || "[unknown]";
@@ -141,24 +231,54 @@ export function parseTree(buffer) {
         at = (at + a.byteLength + 7) & ~7;
         return a;
     };
-    const parent = take(Uint32Array, n), frame = take(Uint32Array, n);
-    const self = [], total = [];
+    const parent = take(Uint32Array, n),
+        frame = take(Uint32Array, n);
+    const self = [],
+        total = [];
     for (let c = 0; c < columns; c++) self.push(take(Float64Array, n));
     for (let c = 0; c < columns; c++) total.push(take(Float64Array, n));
     const folded = flags & 1 ? take(Uint32Array, n) : null;
-    const fn = take(Uint32Array, m), file = take(Uint32Array, m), map = take(Uint32Array, m), pkg = take(Uint32Array, m);
-    const line = take(Uint32Array, m), kind = take(Uint8Array, m);
+    const fn = take(Uint32Array, m),
+        file = take(Uint32Array, m),
+        map = take(Uint32Array, m),
+        pkg = take(Uint32Array, m);
+    const line = take(Uint32Array, m),
+        kind = take(Uint8Array, m);
     const texts = new Texts(new Uint8Array(buffer, at, textBytes));
-    const type = texts.at(1), unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
+    const type = texts.at(1),
+        unit = texts.at(texts.bytes.indexOf(0, 1) + 1);
     at = (at + textBytes + 7) & ~7;
-    const cover = flags & 8 ? coverOf(new Float64Array(buffer, at, 5)) : undefined;
-    const notes = damaged || flags & 6 ? {damaged, damage: damage ? texts.at(damage) : "", coarse: (flags & 2) !== 0, also: (flags & 4) !== 0} : undefined;
-    return new Tree({n, columns, parent, frame, self, total, folded, type, unit, notes, cover,
-        frames: new Frames(m, texts, fn, file, map, pkg, line, kind), bytes: buffer.byteLength});
+    const cover = flags & 8 ? coverOf([...new Float64Array(buffer, at, 5)]) : undefined;
+    const notes =
+        damaged || flags & 22
+            ? {
+                  damaged,
+                  damage: damage ? texts.at(damage) : "",
+                  coarse: (flags & 2) !== 0,
+                  also: (flags & 4) !== 0,
+                  naming: (flags & 16) !== 0,
+              }
+            : undefined;
+    return new Tree({
+        n,
+        columns,
+        parent,
+        frame,
+        self,
+        total,
+        folded,
+        type,
+        unit,
+        notes,
+        cover,
+        frames: new Frames(m, texts, fn, file, map, pkg, line, kind),
+        bytes: buffer.byteLength,
+    });
 }
 
 // Covered nanoseconds per column (base is that of the first of two) and the sampling rate in Hz: the mean where several
 // were in force.
+/** @param {number[]} of */
 export function coverOf([first, second, low, high, mean]) {
     return {base: first, ns: second || first, rate: mean || low, rates: low < high ? [low, high] : [low]};
 }
@@ -180,7 +300,9 @@ class Made {
 // Builds trees node by node; frames are keyed by what distinguishes them in the display.
 export class Builder {
     constructor(columns, type, unit) {
-        Object.assign(this, {columns, type, unit});
+        this.columns = columns;
+        this.type = type;
+        this.unit = unit;
         this.texts = new Made();
         this.f = {fn: [0], file: [0], map: [0], pkg: [0], line: [0], kind: [0]};
         this.fkey = new Map();
@@ -217,7 +339,14 @@ export class Builder {
         map[FOLDED] = FOLDED;
         return (i) => {
             if (map[i] < 0)
-                map[i] = this.addFrame(frames.function(i), frames.fileOf(i), frames.mapping(i), frames.line[i], frames.kind[i], frames.packageOf(i));
+                map[i] = this.addFrame(
+                    frames.function(i),
+                    frames.fileOf(i),
+                    frames.mapping(i),
+                    frames.line[i],
+                    frames.kind[i],
+                    frames.packageOf(i),
+                );
             return map[i];
         };
     }
@@ -249,18 +378,29 @@ export class Builder {
             for (const [k, v] of this.folded) folded[k] = v;
         }
         const f = this.f;
-        return new Tree({n, columns: this.columns, parent, frame: Uint32Array.from(this.frame), self, total, folded,
-            type: this.type, unit: this.unit, bytes: 0,
-            frames: new Frames(f.fn.length, this.texts, f.fn, f.file, f.map, f.pkg, f.line, f.kind)});
+        return new Tree({
+            n,
+            columns: this.columns,
+            parent,
+            frame: Uint32Array.from(this.frame),
+            self,
+            total,
+            folded,
+            type: this.type,
+            unit: this.unit,
+            bytes: 0,
+            frames: new Frames(f.fn.length, this.texts, f.fn, f.file, f.map, f.pkg, f.line, f.kind),
+        });
     }
 }
 
-// A copy of t in which place(b, i, parent, frame) says where node i goes: to a child of parent with that frame, or to an
-// existing node, to which its values are added. The copy knows which node of t each of its nodes was.
+// A copy of t in which place(b, i, parent, frame) says where node i goes: to a child of parent with that frame, or
+// to an existing node, to which its values are added. The copy knows which node of t each of its nodes was.
 function reshape(t, place) {
     const b = new Builder(t.columns, t.type, t.unit);
     const frameOf = b.importFrames(t.frames);
-    const image = new Uint32Array(t.n), origin = [0];
+    const image = new Uint32Array(t.n),
+        origin = [0];
     for (let i = 1; i < t.n; i++) {
         image[i] = place(b, i, image[t.parent[i]], frameOf);
         if (image[i] === origin.length) origin.push(i);
@@ -297,6 +437,66 @@ export function onlyFrames(t, mine) {
     });
 }
 
+// The tree of callers: below the root are the functions with time of their own, below each what called it. The own
+// time of a function is at its first box.
+export function invertTree(t) {
+    const b = new Builder(t.columns, t.type, t.unit),
+        frameOf = b.importFrames(t.frames),
+        shares = Array.from({length: t.columns}, () => [0]);
+    const add = (i, node) => {
+        for (let c = 0; c < t.columns; c++) {
+            while (shares[c].length <= node) shares[c].push(0);
+            shares[c][node] += t.self[c][i];
+        }
+    };
+    for (let i = 1; i < t.n; i++) {
+        if (t.self.every((s) => !s[i])) continue;
+        let at = 0;
+        for (let k = i; k; k = t.parent[k]) add(i, (at = b.child(at, frameOf(t.frame[k]))));
+    }
+    const out = b.done();
+    for (let c = 0; c < t.columns; c++) for (let i = 1; i < out.n; i++) out.total[c][i] = shares[c][i] ?? 0;
+    for (let c = 0; c < t.columns; c++) {
+        out.total[c][0] = t.total[c][0];
+        out.self[c][0] = t.self[c][0];
+        for (let i = 1; i < out.n; i++) out.self[c][i] = out.parent[i] === 0 ? out.total[c][i] : 0;
+    }
+    return Object.assign(out, {notes: t.notes, cover: t.cover, inverted: true});
+}
+
+// The frames below the root that all of it is in, but for a fiftieth: [nodes], from the outermost on. The last
+// frame before stacks part is not among them.
+export function stemOf(t) {
+    const {first, kids} = t.children(),
+        out = [],
+        enough = (i) => t.total.every((v) => v[i] >= 0.98 * v[0]);
+    for (let at = 0; ; ) {
+        const next = Array.from(kids.subarray(first[at], first[at + 1])).find((k) => enough(k) && !t.isFolded(k));
+        if (next === undefined || first[next] === first[next + 1]) break;
+        out.push((at = next));
+    }
+    return out.slice(0, -1);
+}
+
+// A copy in which what all stacks begin with is one row, "main … run": it tells nothing, and takes the room of
+// what does.
+const STEM = 3;
+export function collapseStem(t) {
+    const stem = stemOf(t),
+        inside = new Set(stem),
+        name = (i) => frameName(t.frames, t.frame[i]).replace(/^.*[/]/, "");
+    if (stem.length < STEM) return t;
+    const all = t.total.every((v) => v[stem[stem.length - 1]] >= v[0]) ? "all" : "nearly all";
+    const text =
+        `${name(stem[0])} … ${name(stem[stem.length - 1])} (${stem.length} frames that ${all} ` + "stacks begin with)";
+    return Object.assign(
+        reshape(t, (b, i, p, frameOf) =>
+            inside.has(i) ? b.child(0, b.addFrame(text, "", "", 0, LABEL)) : b.child(p, frameOf(t.frame[i])),
+        ),
+        {stem: 1},
+    );
+}
+
 // Joins several trees below one root, each under a frame with its name.
 export function joinTrees(list, type, unit) {
     const b = new Builder(1, type, unit);
@@ -329,7 +529,8 @@ function below(t, top) {
 // contains the whole path, deep replaces that part; if the path ends in a folded node, that part is subtracted from the
 // folded sum.
 export function graft(whole, names, deep) {
-    const here = whole.find(names), at = deep.find(here.whole ? names : whole.path(here.node)).node;
+    const here = whole.find(names),
+        at = deep.find(here.whole ? names : whole.path(here.node)).node;
     const b = new Builder(whole.columns, whole.type, whole.unit);
     const add = (t, to, want) => {
         const frameOf = b.importFrames(t.frames);
@@ -340,8 +541,10 @@ export function graft(whole, names, deep) {
             if (t.folded?.[i]) b.addFolded(to[i], t.folded[i]);
         }
     };
-    const to = new Uint32Array(whole.n), to2 = new Uint32Array(deep.n);
-    const old = below(whole, here.node), more = below(deep, at);
+    const to = new Uint32Array(whole.n),
+        to2 = new Uint32Array(deep.n);
+    const old = below(whole, here.node),
+        more = below(deep, at);
     let fold = -1;
     if (!here.whole) {
         const {first, kids} = whole.children();
@@ -360,7 +563,13 @@ export function graft(whole, names, deep) {
 // One column of a diff as a tree of its own.
 export function columnOf(t, c) {
     const {base, ns, rate, rates} = t.cover ?? {};
-    return new Tree({...t, columns: 1, self: [t.self[c]], total: [t.total[c]], cover: t.cover && {base, ns: c ? ns : base, rate, rates}});
+    return new Tree({
+        ...t,
+        columns: 1,
+        self: [t.self[c]],
+        total: [t.total[c]],
+        cover: t.cover && {base, ns: c ? ns : base, rate, rates},
+    });
 }
 
 // A tree from its JSON form (answers of `callers`). If the root has only one child (the requested function), that one
@@ -371,8 +580,18 @@ export function treeOfJson(json) {
     if (single) j = {...j, nodes: j.nodes.slice(1).map((n, i) => [i ? n[0] - 1 : -1, ...n.slice(1)])};
     const b = new Builder(j.columns, j.type, j.unit);
     const kind = (k) => Math.max(0, kindNames.indexOf(k ?? ""));
-    const frames = j.frames.map((f, i) => (i === FOLDED ? FOLDED
-        : b.addFrame(f.function ?? "", f.file ?? "", f.mapping ?? "", f.line ?? 0, kind(f.kind) | (f.inlined ? 0x80 : 0), f.package ?? "")));
+    const frames = j.frames.map((f, i) =>
+        i === FOLDED
+            ? FOLDED
+            : b.addFrame(
+                  f.function ?? "",
+                  f.file ?? "",
+                  f.mapping ?? "",
+                  f.line ?? 0,
+                  kind(f.kind) | (f.inlined ? 0x80 : 0),
+                  f.package ?? "",
+              ),
+    );
     const to = new Uint32Array(j.nodes.length);
     j.nodes.forEach((node, i) => {
         if (i) to[i] = b.child(to[node[0]], frames[node[1]]);
@@ -382,5 +601,19 @@ export function treeOfJson(json) {
     });
     return b.done();
 }
-const kindNames = ["", "native", "kernel", "go", "rust", "cpython", "jvm", "v8js", "php", "ruby", "perl", "dotnet", "beam",
-    "luajit"];
+const kindNames = [
+    "",
+    "native",
+    "kernel",
+    "go",
+    "rust",
+    "cpython",
+    "jvm",
+    "v8js",
+    "php",
+    "ruby",
+    "perl",
+    "dotnet",
+    "beam",
+    "luajit",
+];

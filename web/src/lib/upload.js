@@ -2,8 +2,18 @@
 // Files that are dropped on the page or chosen: sends them to the server, and opens what they hold.
 import {signal} from "@preact/signals";
 import {apiUrl, forget, overFiles, refusal} from "./api.js";
-import {serviceQuery} from "./selector.js";
+import {matchedValue, serviceQuery} from "./selector.js";
 import {go, route} from "./url.js";
+
+// The service.namespace of what was uploaded; it is left out of questions about all services.
+export const UPLOADS = "wick.uploads";
+
+// upload-TIME-N, with the time of the upload in nanoseconds, hexadecimal.
+export const uploadedAt = (instance) => Number(BigInt("0x" + instance.split("-")[1]) / 1000000n);
+export const isUpload = (query) => /^upload-[0-9a-f]+-/.test(matchedValue(query, "service.version"));
+
+// The server's status for a page about a selection: what was uploaded costs nothing.
+export const pricedFor = (query, status) => (isUpload(query) ? {...status, pricePerCoreHour: 0} : status);
 
 export const MAX_BYTES = 64 << 20;
 
@@ -11,29 +21,47 @@ export const MAX_BYTES = 64 << 20;
 export const upload = signal(null);
 
 async function send(file) {
-    if (file.size > MAX_BYTES) throw new Error(`${file.name} has ${Math.ceil(file.size / 1048576)} MiB; the limit is ${MAX_BYTES / 1048576} MiB`);
+    if (file.size > MAX_BYTES)
+        throw new Error(
+            `${file.name} has ${Math.ceil(file.size / 1048576)} MiB; the limit is ${MAX_BYTES / 1048576} MiB`,
+        );
     let r;
     try {
-        r = await fetch(apiUrl("upload", {name: file.name}), {method: "POST", credentials: "same-origin", body: file, headers: {"content-type": "application/octet-stream"}});
+        r = await fetch(apiUrl("upload", {name: file.name}), {
+            method: "POST",
+            credentials: "same-origin",
+            body: file,
+            headers: {"content-type": "application/octet-stream"},
+        });
     } catch {
         throw new Error("the server does not respond");
     }
     if (!r.ok) {
         const e = await refusal(r);
-        throw new Error(r.status === 403 ? `${e.message}. Opening a file stores it: log in with a token of scope write.` : `${file.name}: ${e.message}`);
+        throw new Error(
+            r.status === 403
+                ? `${e.message}. Opening a file stores it: log in with a token of scope write.`
+                : `${file.name}: ${e.message}`,
+        );
     }
     return r.json();
 }
 
 const second = (ms, more) => String(Math.floor(ms / 1000) + more);
 
+export const uploadQuery = (type, name, id) => serviceQuery(type, name, {name: "service.version", op: "=", value: id});
+
 // The selection that shows an upload.
-function selection(u) {
-    return {query: serviceQuery(u.type, u.service, {name: "service.instance.id", op: "=", value: u.instance}), from: second(u.from, -60), to: second(u.to, 60)};
+export function selection(u) {
+    return {
+        query: uploadQuery(u.type, u.service, u.instance),
+        from: second(u.from, -60),
+        to: second(u.to, 60),
+    };
 }
 
-// One file opens in Explore; on the Compare page it becomes the side "now" of the comparison. Two files are compared, the
-// first one as "before".
+// One file opens in Explore; on the Compare page it becomes the side "now" of the comparison. Two files are
+// compared, the first one as "before".
 function open(uploads) {
     const {path, params} = route.peek();
     const last = selection(uploads[uploads.length - 1]);

@@ -20,8 +20,15 @@ export function search(params) {
     const parts = [];
     for (const [k, v] of Object.entries(params)) {
         if (v === undefined || v === null || v === "" || v === false) continue;
-        parts.push(encodeURIComponent(k) + "=" + encodeURIComponent(v === true ? "1" : v)
-            .replace(/%(2C|3A|3B|2F|7B|7D|40|20)/gi, (m, h) => (h === "20" ? "+" : h === "7B" || h === "7D" ? m : decodeURIComponent(m))));
+        parts.push(
+            encodeURIComponent(k) +
+                "=" +
+                encodeURIComponent(v === true ? "1" : v).replace(/%(2C|3A|3B|2F|7B|7D|40|20)/gi, (m, h) => {
+                    if (h === "20") return "+";
+                    if (h === "7B" || h === "7D") return m;
+                    return decodeURIComponent(m);
+                }),
+        );
     }
     return parts.length ? "?" + parts.join("&") : "";
 }
@@ -48,9 +55,11 @@ export function catchLinks(root) {
     root.addEventListener("click", (e) => {
         const a = e.target.closest?.("a[href]");
         if (!a || e.defaultPrevented || e.button || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
-        if (a.target || a.hasAttribute("download") || a.origin !== location.origin || !a.pathname.startsWith(base)) return;
+        if (a.target || a.hasAttribute("download") || a.origin !== location.origin || !a.pathname.startsWith(base))
+            return;
         const first = a.pathname.slice(base.length).split("/")[0];
-        if (["api", "assets", "top", "graph", "peek", "source", "disasm", "download"].includes(first)) return;
+        if (["api", "assets", "oidc", "docs", "top", "graph", "peek", "source", "disasm", "download"].includes(first))
+            return;
         e.preventDefault();
         if (a.href !== location.href) {
             history.pushState(null, "", a.href);

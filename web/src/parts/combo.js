@@ -1,18 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 // A text field with completion (ARIA combobox with a listbox).
-import {html} from "htm/preact";
 import {useEffect, useId, useRef, useState} from "preact/hooks";
 
-// value, options (strings), onPick(text), free: a text that is not an option is accepted too. Enter takes the suggestion that
-// is marked: the first one as soon as something is typed, unless verbatim is set (for expressions).
-export function Combo({value, options, onPick, label, placeholder, free = false, verbatim = false, size = 18, autofocus = false, onCancel}) {
+// value, options (strings), onPick(text), free: a text that is not an option is accepted too. Enter takes the
+// suggestion that is marked: the first one as soon as something is typed, unless verbatim is set (for
+// expressions).
+/**
+ * @param {{label: string, options: string[], onPick: (text: string) => void, value?: string, placeholder?: string,
+ *     size?: number, onCancel?: () => void, free?: boolean, verbatim?: boolean, autofocus?: boolean}} props
+ */
+export function Combo({
+    value,
+    options,
+    onPick,
+    label,
+    placeholder,
+    free = false,
+    verbatim = false,
+    size = 18,
+    autofocus = false,
+    onCancel,
+}) {
     const [text, setText] = useState(null); // null: not editing
     const [at, setAt] = useState(-1);
-    const id = useId().replace(/[^\w-]/g, "_"), input = useRef(), list = useRef(), closed = useRef(false);
+    const id = useId().replace(/[^\w-]/g, "_"),
+        input = useRef(null),
+        list = useRef(null),
+        closed = useRef(false);
     const editing = text !== null;
     const low = (text ?? "").toLowerCase();
-    const shown = editing ? [...options.filter((o) => o.toLowerCase().startsWith(low)),
-        ...options.filter((o) => !o.toLowerCase().startsWith(low) && o.toLowerCase().includes(low))].slice(0, 60) : [];
+    const shown = editing
+        ? [
+              ...options.filter((o) => o.toLowerCase().startsWith(low)),
+              ...options.filter((o) => !o.toLowerCase().startsWith(low) && o.toLowerCase().includes(low)),
+          ].slice(0, 60)
+        : [];
     useEffect(() => {
         if (autofocus) input.current.focus();
     }, []);
@@ -46,14 +68,45 @@ export function Combo({value, options, onPick, label, placeholder, free = false,
             input.current.blur();
         }
     };
-    return html`<span class="combo">
-        <input ref=${input} type="text" role="combobox" aria-label=${label} aria-expanded=${String(editing && shown.length > 0)} aria-controls=${id}
-            aria-autocomplete="list" aria-activedescendant=${at >= 0 && at < shown.length ? id + "-" + at : undefined} autocomplete="off" spellcheck=${false}
-            size=${size} placeholder=${placeholder} value=${editing ? text : value}
-            onFocus=${() => ((closed.current = false), setText(""), input.current.select())} onInput=${(e) => ((closed.current = false), setText(e.currentTarget.value), setAt(e.currentTarget.value && !verbatim ? 0 : -1))}
-            onBlur=${() => editing && done(free && text ? text : undefined)} onKeyDown=${keys} />
-        <ul class="options" id=${id} role="listbox" aria-label=${label} ref=${list} hidden=${!editing || !shown.length}>
-            ${shown.map((o, i) => html`<li role="option" key=${o} id=${id + "-" + i} aria-selected=${String(i === at)}
-                onPointerDown=${(e) => e.preventDefault()} onClick=${() => (done(o), input.current.blur())}>${o}</li>`)}
-        </ul></span>`;
+    return (
+        <span class="combo">
+            <input
+                ref={input}
+                type="text"
+                role="combobox"
+                aria-label={label}
+                aria-expanded={!!(editing && shown.length > 0)}
+                aria-controls={id}
+                aria-autocomplete="list"
+                aria-activedescendant={at >= 0 && at < shown.length ? id + "-" + at : undefined}
+                autocomplete="off"
+                spellcheck={false}
+                size={size}
+                placeholder={placeholder}
+                value={editing ? text : value}
+                onFocus={() => ((closed.current = false), setText(""), input.current.select())}
+                onInput={(e) => (
+                    (closed.current = false),
+                    setText(e.currentTarget.value),
+                    setAt(e.currentTarget.value && !verbatim ? 0 : -1)
+                )}
+                onBlur={() => editing && done(free && text ? text : undefined)}
+                onKeyDown={keys}
+            />
+            <ul class="options" id={id} role="listbox" aria-label={label} ref={list} hidden={!editing || !shown.length}>
+                {shown.map((o, i) => (
+                    <li
+                        role="option"
+                        key={o}
+                        id={id + "-" + i}
+                        aria-selected={i === at}
+                        onPointerDown={(e) => e.preventDefault()}
+                        onClick={() => (done(o), input.current.blur())}
+                    >
+                        {o}
+                    </li>
+                ))}
+            </ul>
+        </span>
+    );
 }

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // A flame graph bound to the URL: drawing options, zoom, the menu of a frame. More detail is fetched when the user
 // zooms to a part where the server folded small frames.
-import {html} from "htm/preact";
 import {useMemo} from "preact/hooks";
 import {apiUrl, carried, get, overFiles, useData} from "../lib/api.js";
 import {linksFor} from "../lib/links.js";
 import {comparison} from "../lib/diff.js";
 import {foldPlumbing, mineBy} from "../lib/names.js";
-import {valueOf} from "../lib/selector.js";
-import {collapseRecursion, graft, onlyFrames} from "../lib/tree.js";
+import {matchedValue} from "../lib/selector.js";
+import {collapseRecursion, collapseStem, graft, invertTree, onlyFrames} from "../lib/tree.js";
 import {rangeOf} from "../lib/time.js";
 import {go, patch, route} from "../lib/url.js";
 import {Flame} from "../flame/flame.js";
 import {also, exactly} from "./filters.js";
+import {ColorLegend} from "./legend.js";
+import {pricedFor} from "../lib/upload.js";
 import {useStatus} from "./shell.js";
 
 // The visible part of the picture, if it does not match a node: x=0.25_0.5.
@@ -58,8 +59,18 @@ export function useTree(params, zoom, options) {
     const deepUrl = want ? apiUrl("flame", {...params, zoom, format: "binary"}) : null;
     const deep = useData(deepUrl, options);
     const ready = want && deep.data && deep.url === deepUrl && deep.data.n > 1;
-    const tree = useMemo(() => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data), [whole.data, ready, deep.data, zoom]);
-    return {...whole, data: tree, notes: whole.data?.notes, cover: whole.data?.cover, whole: whole.data, deeper: want && !deep.data};
+    const tree = useMemo(
+        () => (ready ? graft(whole.data, splitPath(zoom), deep.data) : whole.data),
+        [whole.data, ready, deep.data, zoom],
+    );
+    return {
+        ...whole,
+        data: tree,
+        notes: whole.data?.notes,
+        cover: whole.data?.cover,
+        whole: whole.data,
+        deeper: want && !deep.data,
+    };
 }
 
 export function shape(tree, params, own) {
@@ -67,37 +78,100 @@ export function shape(tree, params, own) {
     if (params.frames !== "all") t = foldPlumbing(t);
     if (params.mine === "1") t = onlyFrames(t, mineBy(own));
     if (params.rec === "1") t = collapseRecursion(t);
-    return t;
+    if (params.inv === "1") return invertTree(t);
+    return (params.stem || (t.columns > 1 ? "one" : "all")) === "one" ? collapseStem(t) : t;
 }
 
-// tree; params (of the URL); cover; rootName; onFound; mode of a comparison (lib/diff.js); filters: whether the page applies those of frames
+// tree; params (of the URL); cover; rootName; onFound; mode of a comparison (lib/diff.js); filters: whether the
+// page applies those of frames
+/**
+ * @param {{tree: import("../lib/tree.js").Tree, params: {[name: string]: any}, cover: any, rootName: string,
+ *     label?: string, onFound?: (found: any) => void, mode?: string, side?: boolean, filters?: boolean}} props
+ */
 export function FlamePane({tree, params, cover, rootName, onFound, mode = "", label, side = false, filters = true}) {
-    const status = useStatus().data;
+    const status = pricedFor(params.query, useStatus().data);
     const own = status?.ownCode;
-    const shown = useMemo(() => shape(tree, params, own), [tree, params.mine, params.rec, params.frames, own]);
-    const service = valueOf(params.query, "service.name");
+    const shown = useMemo(
+        () => shape(tree, params, own),
+        [tree, params.mine, params.rec, params.frames, params.stem, params.inv, own],
+    );
+    const service = matchedValue(params.query, "service.name");
     const actions = (node, t) => frameActions(node, t, params, status, service, filters);
-    const price = status?.pricePerCoreHour ? {perCoreHour: status.pricePerCoreHour, currency: status.currency ?? "$"} : null;
-    const diff = useMemo(() => mode && comparison({mode, unit: tree.unit, type: tree.type, cover, whole: [tree.total[0][0], tree.total[1][0]]}), [mode, tree, cover?.ns, cover?.base]);
-    return html`<${Flame} tree=${shown} by=${params.color || (mode ? "diff" : "package")} order=${params.order || "value"} diff=${diff || undefined}
-        flip=${params.dir === "flame"} search=${params.search ?? ""} selected=${params.sel} zoom=${splitPath(params.zoom)} cover=${cover} rootName=${rootName} label=${label}
-        actions=${actions} onFound=${onFound} price=${price} onZoom=${(names) => patch({zoom: joinPath(names), x: ""})} range=${rangeParam(params.x)}
-        onRange=${side ? undefined : (r) => patch({x: r ? `${r[0].toPrecision(7)}_${r[1].toPrecision(7)}` : ""}, {replace: true})} />`;
+    const diff = useMemo(
+        () =>
+            mode &&
+            comparison({mode, unit: tree.unit, type: tree.type, cover, whole: [tree.total[0][0], tree.total[1][0]]}),
+        [mode, tree, cover?.ns, cover?.base],
+    );
+    const by = params.color || (mode ? "diff" : "package"),
+        mine = useMemo(() => mineBy(own), [own]);
+    return (
+        <div class="flame-pane">
+            {by !== "diff" && (
+                <ColorLegend
+                    tree={shown}
+                    by={by}
+                    mine={mine}
+                    lit={params.lit}
+                    onLit={(lit) => patch({lit}, {replace: true})}
+                />
+            )}
+            <Flame
+                tree={shown}
+                by={by}
+                mine={mine}
+                lit={params.lit}
+                order={params.order || "value"}
+                diff={diff || undefined}
+                flip={params.dir === "flame"}
+                search={params.search ?? ""}
+                selected={params.sel}
+                zoom={splitPath(shown.inverted ? params.izoom : params.zoom)}
+                inverted={shown.inverted}
+                cover={cover}
+                rootName={rootName}
+                label={label}
+                actions={actions}
+                onFound={onFound}
+                status={status}
+                onZoom={(names) =>
+                    shown.stem && names.length && shown.find(names).node === shown.stem && !params.zoom
+                        ? patch({stem: "all"})
+                        : patch({[shown.inverted ? "izoom" : "zoom"]: joinPath(names), x: ""})
+                }
+                range={rangeParam(params.x)}
+                onRange={
+                    side
+                        ? undefined
+                        : (r) => patch({x: r ? `${r[0].toPrecision(7)}_${r[1].toPrecision(7)}` : ""}, {replace: true})
+                }
+            />
+        </div>
+    );
 }
 
 // All frames of a function are merged, whatever their lines: the line to open is the heaviest one.
 async function heaviestLine(name, file, {query, ...params}) {
     const {from, to} = rangeOf(params);
     const {rows} = await get(apiUrl("lines", {query: query || "cpu", from, to, function: name}));
-    return rows.filter((r) => r.line && (r.file ?? "") === file).reduce((a, b) => (b.total > a.total ? b : a), {line: 1, total: 0}).line;
+    return rows
+        .filter((r) => r.line && (r.file ?? "") === file)
+        .reduce((a, b) => (b.total > a.total ? b : a), {line: 1, total: 0}).line;
 }
 
 // Links to the source of a frame; find requests the line first, if the frame has none.
 function outside(t, f, params, status, service) {
-    const name = t.frames.function(f), file = t.frames.fileOf(f), known = t.frames.line[f];
+    const name = t.frames.function(f),
+        file = t.frames.fileOf(f),
+        known = t.frames.line[f];
     const at = (line) => linksFor(status?.links, {file, line, function: name, service});
-    return at(known || 1).map((l, i) => ({label: `Open in ${l.name}`, href: l.href, out: true, bar: i === 0,
-        find: !known && name ? async () => at(await heaviestLine(name, file, params))[i].href : null}));
+    return at(known || 1).map((l, i) => ({
+        label: `Open in ${l.name}`,
+        href: l.href,
+        out: true,
+        bar: i === 0,
+        find: !known && name ? async () => at(await heaviestLine(name, file, params))[i].href : null,
+    }));
 }
 
 // Opens a view of Explore: on this page if it has it, else on Explore with the selection of this page.
@@ -107,22 +181,59 @@ function openView(params, change) {
     return go("explore", {...(overFiles.value ? carried() : {}), query, from, to, focus, ignore, hide, ...change});
 }
 
+/** @returns {any[]} entries of a menu */
 export function frameActions(node, t, params, status, service, filters = true) {
-    const f = t.frame[node], name = t.frames.function(f), file = t.frames.fileOf(f);
+    const f = t.frame[node],
+        name = t.frames.function(f),
+        file = t.frames.fileOf(f);
     const pattern = name ? exactly(name) : null;
+    /** @type {any[]} */
     const list = [{label: "Zoom to this", hint: "Enter", run: () => patch({zoom: joinPath(t.path(node))})}];
     if (name) {
-        list.push({label: "Callers and callees", bar: true, run: () => openView(params, {view: "sandwich", fn: name})},
-            {label: "Page of this function", bar: true, run: () => go("function", {...(overFiles.value ? carried() : {}), fn: name, query: params.query, from: params.from, to: params.to})},
-            {label: "Source lines", bar: true, run: () => openView(params, {view: "source", fn: name, file})}, "-",
-            ...(filters ? [{label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
-                {label: "Exclude stacks with this", run: () => patch({ignore: also(params.ignore, pattern), zoom: ""})},
-                {label: "Hide this frame", run: () => patch({hide: also(params.hide, pattern), zoom: ""})}] : []),
-            {label: "Highlight", run: () => patch({search: pattern})});
+        list.push(
+            {label: "Callers and callees", bar: true, run: () => openView(params, {view: "sandwich", fn: name})},
+            {
+                label: "Page of this function",
+                bar: true,
+                run: () =>
+                    go("function", {
+                        ...(overFiles.value ? carried() : {}),
+                        fn: name,
+                        query: params.query,
+                        from: params.from,
+                        to: params.to,
+                    }),
+            },
+            {label: "Source lines", bar: true, run: () => openView(params, {view: "source", fn: name, file})},
+            "-",
+            ...(filters
+                ? [
+                      {label: "Only stacks with this", run: () => patch({focus: pattern, zoom: ""})},
+                      {
+                          label: "Exclude stacks with this",
+                          run: () => patch({ignore: also(params.ignore, pattern), zoom: ""}),
+                      },
+                      {label: "Hide this frame", run: () => patch({hide: also(params.hide, pattern), zoom: ""})},
+                  ]
+                : []),
+            {label: "Highlight", run: () => patch({search: pattern})},
+        );
     }
     const out = outside(t, f, params, status, service);
     if (out.length) list.push("-", ...out);
-    list.push("-", {label: "Copy name", run: () => navigator.clipboard?.writeText(t.name(node))},
-        {label: "Copy stack", run: () => navigator.clipboard?.writeText(t.path(node).map((n) => n.split("\t")[0]).join(";"))});
+    list.push(
+        "-",
+        {label: "Copy name", run: () => navigator.clipboard?.writeText(t.name(node))},
+        {
+            label: "Copy stack",
+            run: () =>
+                navigator.clipboard?.writeText(
+                    t
+                        .path(node)
+                        .map((n) => n.split("\t")[0])
+                        .join(";"),
+                ),
+        },
+    );
     return list;
 }

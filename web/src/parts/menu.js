@@ -2,7 +2,6 @@
 // Menus: one at a time, at a point; with arrow keys and Escape; the focus returns to where it was. Also a button that
 // opens a menu.
 import {signal} from "@preact/signals";
-import {html} from "htm/preact";
 import {useEffect, useLayoutEffect, useRef} from "preact/hooks";
 
 const open = signal(null);
@@ -21,7 +20,7 @@ function close() {
 
 export function MenuLayer() {
     const m = open.value;
-    const el = useRef();
+    const el = useRef(null);
     useLayoutEffect(() => {
         if (!m) return;
         const {offsetWidth: w, offsetHeight: h} = el.current;
@@ -50,10 +49,16 @@ export function MenuLayer() {
         e.preventDefault();
         e.stopPropagation();
     };
-    return html`<div class="menu" role="menu" aria-label=${m.title ?? "Menu"} ref=${el} onKeyDown=${keys}>
-        ${m.title && html`<div class="menu-title" role="presentation" title=${m.title}>${m.title}</div>`}
-        ${m.items.map((i) => i === "-" ? html`<hr role="separator" />` : html`<${Item} i=${i} />`)}
-    </div>`;
+    return (
+        <div class="menu" role="menu" aria-label={m.title ?? "Menu"} ref={el} onKeyDown={keys}>
+            {m.title && (
+                <div class="menu-title" role="presentation" title={m.title}>
+                    {m.title}
+                </div>
+            )}
+            {m.items.map((i) => (i === "-" ? <hr role="separator" /> : <Item i={i} />))}
+        </div>
+    );
 }
 
 // For onClick of an item's link.
@@ -61,35 +66,82 @@ export function follow(i) {
     return (e) => {
         if (!i.find) return;
         e.preventDefault();
-        i.find().catch(() => i.href).then((href) => window.open(href, "_blank", "noopener,noreferrer"));
+        i.find()
+            .catch(() => i.href)
+            .then((href) => window.open(href, "_blank", "noopener,noreferrer"));
     };
 }
 
 function Item({i}) {
-    const body = html`<span>${i.checked !== undefined ? html`<span class="tick">${i.checked ? "✓" : ""}</span>` : ""}${i.label}</span>
-        ${i.hint && html`<kbd>${i.hint}</kbd>`}`;
+    const body = (
+        <>
+            <span>
+                {i.checked !== undefined ? <span class="tick">{i.checked ? "✓" : ""}</span> : ""}
+                {i.label}
+            </span>
+            {i.hint && <kbd>{i.hint}</kbd>}
+        </>
+    );
     const role = i.checked !== undefined ? "menuitemradio" : "menuitem";
-    const checked = i.checked !== undefined ? String(!!i.checked) : undefined;
+    const checked = i.checked !== undefined ? !!i.checked : undefined;
     if (i.href)
-        return html`<a role=${role} tabindex="-1" href=${i.href} onClick=${(e) => (follow(i)(e), (open.value = null))}
-            ...${i.out ? {target: "_blank", rel: "noopener noreferrer"} : {}} ...${i.download ? {download: i.download} : {}}>${body}</a>`;
-    return html`<button role=${role} tabindex="-1" aria-checked=${checked} aria-disabled=${i.disabled ? "true" : undefined}
-        onClick=${() => i.disabled || (close(), i.run())}>${body}</button>`;
+        return (
+            <a
+                role={role}
+                tabindex={-1}
+                href={i.href}
+                onClick={(e) => (follow(i)(e), (open.value = null))}
+                {...(i.out ? {target: "_blank", rel: "noopener noreferrer"} : {})}
+                {...(i.download ? {download: i.download} : {})}
+            >
+                {body}
+            </a>
+        );
+    return (
+        <button
+            role={role}
+            tabindex={-1}
+            aria-checked={checked}
+            aria-disabled={i.disabled ? "true" : undefined}
+            onClick={() => i.disabled || (close(), i.run())}
+        >
+            {body}
+        </button>
+    );
 }
 
 // A button that opens a menu below it.
+/**
+ * @param {{label: string, items: any[] | (() => any[]), title?: string, cls?: string,
+ *     [attribute: string]: any}} props
+ */
 export function Drop({label, items, title, cls = "", ...rest}) {
-    const el = useRef();
+    const el = useRef(null);
     const show = () => {
         const r = el.current.getBoundingClientRect();
         openMenu(r.left, r.bottom + 4, typeof items === "function" ? items() : items, undefined, el.current);
     };
-    return html`<button class=${"drop " + cls} aria-haspopup="menu" title=${title} ref=${el} onClick=${show} ...${rest}>${label}<span
-        class="caret" aria-hidden="true"></span></button>`;
+    return (
+        <button class={"drop " + cls} aria-haspopup="menu" title={title} ref={el} onClick={show} {...rest}>
+            {label}
+            <span class="caret" aria-hidden="true" />
+        </button>
+    );
 }
 
-// A choice between several values, as buttons side by side. options: [value, label, key?]
+// A choice between several values, as buttons side by side. options: [value, label, key?, what it is?]
 export function Choice({value, options, onPick, label}) {
-    return html`<div class="choice" role="group" aria-label=${label}>${options.map(([v, text, key]) => html`<button
-        aria-pressed=${String(v === value)} title=${key ? `${text} (${key})` : undefined} onClick=${() => onPick(v)}>${text}</button>`)}</div>`;
+    return (
+        <div class="choice" role="group" aria-label={label}>
+            {options.map(([v, text, key, what = text]) => (
+                <button
+                    aria-pressed={v === value}
+                    title={key ? `${what} (${key})` : undefined}
+                    onClick={() => onPick(v)}
+                >
+                    {text}
+                </button>
+            ))}
+        </div>
+    );
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The search field of flame graphs, with the share of the matches.
-import {html} from "htm/preact";
 import {useEffect, useRef, useState} from "preact/hooks";
 import {percent} from "../lib/units.js";
 
+const foundText = (found) =>
+    found.wrong ? "plain text" : `${percent(found.share, undefined, found.digits)} · ${found.count}`;
+
 export function SearchBox({value, found, onInput}) {
-    const el = useRef(), timer = useRef(0);
+    const el = useRef(null),
+        timer = useRef(0);
     const [text, setText] = useState(value);
     useEffect(() => setText(value), [value]);
     const input = (e) => {
@@ -19,8 +22,24 @@ export function SearchBox({value, found, onInput}) {
             setText("");
             onInput("");
             el.current.blur();
-        } else if (e.key === "Enter") document.querySelector(".flame-box")?.focus();
+        } else if (e.key === "Enter") /** @type {HTMLElement} */ (document.querySelector(".flame-box"))?.focus();
     };
-    return html`<span class="search" role="search"><input id="search" type="search" ref=${el} aria-label="search frames (regular expression)" placeholder="search  /" spellcheck=${false}
-        value=${text} onInput=${input} onKeyDown=${keys} /><span class="search-found num" role="status">${text && found ? found.wrong ? "plain text" : `${percent(found.share, undefined, found.digits)} · ${found.count}` : ""}</span></span>`;
+    return (
+        <span class="search" role="search">
+            <input
+                id="search"
+                type="search"
+                ref={el}
+                aria-label="search frames (regular expression)"
+                placeholder="search  /"
+                spellcheck={false}
+                value={text}
+                onInput={input}
+                onKeyDown={keys}
+            />
+            <span class="search-found num" role="status">
+                {text && found ? foundText(found) : ""}
+            </span>
+        </span>
+    );
 }

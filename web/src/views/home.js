@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The front page: what the latest deploys changed and which alerts fire, then the services. Start before data have been
-// received; a file's flame graph under `wick pprof -http`.
-import {html} from "htm/preact";
+// The front page: what the latest deploys made worse or better and which alerts fire, then the services. Start
+// before data have been received; a file's flame graph under `wick pprof -http`.
 import {apiUrl, useData} from "../lib/api.js";
 import {SavedViews} from "../parts/marks.js";
 import {useStatus} from "../parts/shell.js";
-import {deploysOf, RegressionCard} from "../parts/regression.js";
+import {RegressionCard} from "../parts/regression.js";
 import {Failed, Loading} from "../parts/states.js";
 import {href} from "../lib/url.js";
 import {AlertList} from "./alerts.js";
@@ -21,15 +20,43 @@ export function Home() {
     const server = status.data && status.data.mode !== "files";
     const services = useData(server ? apiUrl("services", {from: "now-1d"}) : null);
     const alerts = useData(server ? apiUrl("alerts") : null, {live: true});
-    const deploys = useData(server ? apiUrl("deploys", {query: "cpu", from: "now-1d"}) : null, {live: true});
-    if (status.error && !status.data) return html`<${Failed} error=${status.error} reload=${status.reload} />`;
-    if (status.data?.mode === "files") return status.data.files.length > 1 ? html`<${Compare} />` : html`<${Explore} />`;
-    if (services.error && !services.data) return html`<${Failed} error=${services.error} reload=${services.reload} />`;
-    if (!services.data || !(deploys.data || deploys.error) || !(alerts.data || alerts.error)) return html`<${Loading} what="services" />`;
-    if (!services.data.length) return html`<${Start} />`;
-    const cards = deploysOf(deploys.data?.deploys ?? []).slice(0, CARDS);
+    const judged = useData(server ? apiUrl("verdicts", {query: "cpu", from: "now-1d", limit: CARDS}) : null, {
+        live: true,
+    });
+    if (status.error && !status.data) return <Failed error={status.error} reload={status.reload} />;
+    if (status.data?.mode === "files") return status.data.files.length > 1 ? <Compare /> : <Explore />;
+    if (services.error && !services.data) return <Failed error={services.error} reload={services.reload} />;
+    if (!services.data || !(judged.data || judged.error) || !(alerts.data || alerts.error))
+        return <Loading what="services" />;
+    if (!services.data.length) return <Start />;
+    const cards = judged.data?.verdicts ?? [];
     const firing = (alerts.data?.alerts ?? []).filter((a) => a.state === "firing");
-    return html`${firing.length ? html`<section class="panel firing" aria-label="alerts"><h2>Firing <a class="small-link" href=${href("alerts")}>all alerts</a></h2><${AlertList} alerts=${firing.slice(0, 5)} /></section>` : ""}
-        ${cards.length ? html`<section class="regressions" aria-label="latest deploys">${cards.map((d) => html`<${RegressionCard} key=${d.now.service + d.now.version + d.now.since} deploy=${d} status=${status.data} />`)}</section>` : ""}
-        <${SavedViews} /><${Services} />`;
+    return (
+        <>
+            {firing.length ? (
+                <section class="panel firing" aria-label="alerts">
+                    <h2>
+                        Firing{" "}
+                        <a class="small-link" href={href("alerts")}>
+                            all alerts
+                        </a>
+                    </h2>
+                    <AlertList alerts={firing.slice(0, 5)} />
+                </section>
+            ) : (
+                ""
+            )}
+            {cards.length ? (
+                <section class="regressions" aria-label="latest deploys">
+                    {cards.map((v) => (
+                        <RegressionCard key={v.service + v.version + v.deployed} v={v} status={status.data} />
+                    ))}
+                </section>
+            ) : (
+                ""
+            )}
+            <SavedViews />
+            <Services />
+        </>
+    );
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Login: exchanges a token for a session cookie.
-import {html} from "htm/preact";
 import {useRef, useState} from "preact/hooks";
-import {needLogin, openSession, post} from "../lib/api.js";
-import {go, route} from "../lib/url.js";
+import {needLogin, openSession, post, session} from "../lib/api.js";
+import {base, go, route} from "../lib/url.js";
 
 export function Login() {
-    const token = useRef();
+    const token = useRef(null);
     const [wrong, setWrong] = useState("");
     const send = async (e) => {
         e.preventDefault();
@@ -19,10 +18,37 @@ export function Login() {
             setWrong(err.message);
         }
     };
-    return html`<form class="login" onSubmit=${send}>
-        <h1>Log in</h1>
-        <p>A token is required. An administrator can create one with: <code>wick token create --scope read</code></p>
-        <label>Token <input type="password" autocomplete="current-password" ref=${token} required aria-invalid=${wrong ? "true" : undefined} aria-describedby="login-wrong" /></label>
-        <p id="login-wrong" class="wrong" role="alert">${wrong}</p>
-        <button class="main">Log in</button></form>`;
+    return (
+        <form class="login" onSubmit={send}>
+            <h1>Log in</h1>
+            {session.value?.provider && (
+                <p>
+                    <a
+                        class="button"
+                        href={`${base}oidc/login?to=${encodeURIComponent(location.pathname + location.search)}`}
+                    >
+                        Log in with {session.value.provider}
+                    </a>
+                </p>
+            )}
+            <p>
+                A token is required. An administrator can create one with: <code>wick token create --scope read</code>
+            </p>
+            <label>
+                Token{" "}
+                <input
+                    type="password"
+                    autocomplete="current-password"
+                    ref={token}
+                    required
+                    aria-invalid={wrong ? "true" : undefined}
+                    aria-describedby="login-wrong"
+                />
+            </label>
+            <p id="login-wrong" class="wrong" role="alert">
+                {wrong}
+            </p>
+            <button class="main">Log in</button>
+        </form>
+    );
 }

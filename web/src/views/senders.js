@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sources: what each sender sends and has lost, and the state of its governor; and which binaries have names, with how
 // to get the missing ones.
-import {html} from "htm/preact";
 import {apiUrl, useData} from "../lib/api.js";
 import {shortVersion} from "../lib/names.js";
 import {serviceQuery} from "../lib/selector.js";
@@ -12,8 +11,7 @@ import {LiveState} from "../parts/livestate.js";
 import {useStatus} from "../parts/shell.js";
 import {Box, fresh, Loaded} from "../parts/states.js";
 import {Table} from "../parts/table.js";
-
-const orDash = (v, f = number) => (v === undefined || v === null || v === "" ? html`<span class="muted">–</span>` : f(Number(v)));
+import {orDash, symbolColumns} from "../parts/symbols.js";
 
 function sortOf(p, key, standard) {
     const [, k, way] = /^(\w+?)([+-]?)$/.exec(p[key] ?? "") ?? /^(\w+?)([+-]?)$/.exec(standard);
@@ -22,7 +20,14 @@ function sortOf(p, key, standard) {
 
 function Lost({s}) {
     const lost = Number(s.lost ?? 0);
-    return lost > 0 ? html`<span class="more" title="samples that the sender dropped">${number(lost)}</span>` : s.lost === undefined || s.lost === null ? orDash(undefined) : "0";
+    if (lost > 0)
+        return (
+            <span class="more" title="samples that the sender dropped">
+                {number(lost)}
+            </span>
+        );
+    if (s.lost === undefined || s.lost === null) return orDash(undefined);
+    return "0";
 }
 
 // One row per service, host, version and library: an agent sends for many processes, each of which is a sender.
@@ -36,55 +41,137 @@ function grouped(list) {
             continue;
         }
         g.processes++;
-        for (const k of ["profiles", "samples", "bytes", "refused", "profilesPerSecond", "samplesPerSecond", "bytesPerSecond"]) g[k] = (g[k] ?? 0) + (s[k] ?? 0);
+        for (const k of [
+            "profiles",
+            "samples",
+            "bytes",
+            "refused",
+            "profilesPerSecond",
+            "samplesPerSecond",
+            "bytesPerSecond",
+        ])
+            g[k] = (g[k] ?? 0) + (s[k] ?? 0);
         const later = Number(s.lastSeen) > Number(g.lastSeen);
-        for (const k of ["lastSeen", "rate", "lost", "cpuNs", "governor", "governorText"]) if (later && s[k] !== undefined) g[k] = s[k];
+        for (const k of ["lastSeen", "rate", "lost", "cpuNs", "governor", "governorText", "via", "viaReason", "lacks"])
+            if (later && s[k] !== undefined) g[k] = s[k];
     }
     return [...by.values()];
 }
 
 function Governor({s}) {
-    if (s.governorText) return html`<span class="badge" title=${s.governorText}>${s.governorText}</span>`;
+    const limits = [s.viaReason, s.lacks].filter(Boolean).join("; ");
+    return (
+        <>
+            {limits && (
+                <>
+                    <span class="badge more" title={limits}>
+                        via {s.via}, limited
+                    </span>{" "}
+                </>
+            )}
+            <Rate s={s} />
+        </>
+    );
+}
+
+function Rate({s}) {
+    if (s.governorText)
+        return (
+            <span class="badge" title={s.governorText}>
+                {s.governorText}
+            </span>
+        );
     if (s.governor === undefined || s.governor === null) return orDash();
-    return s.governor > 0 ? html`<span class="badge more" title="to stay within its CPU budget">rate lowered ${s.governor}×</span>` : html`<span class="muted">full rate</span>`;
+    return s.governor > 0 ? (
+        <span class="badge more" title="to stay within its CPU budget">
+            rate lowered {s.governor}×
+        </span>
+    ) : (
+        <span class="muted">full rate</span>
+    );
 }
 
 const senderColumns = [
-    {key: "service", title: "service", value: (s) => s.service ?? "", show: (s) => html`<a href=${href("explore", {query: serviceQuery("cpu", s.service ?? ""), from: "now-15m"})}>${s.service}</a>`},
+    {
+        key: "service",
+        title: "service",
+        value: (s) => s.service ?? "",
+        show: (s) => (
+            <a href={href("explore", {query: serviceQuery("cpu", s.service ?? ""), from: "now-15m"})}>{s.service}</a>
+        ),
+    },
     {key: "host", title: "host", value: (s) => s.host ?? "", show: (s) => s.host || orDash()},
-    {key: "version", title: "version", value: (s) => s.version ?? "", show: (s) => s.version ? html`<span class="badge" title=${s.version}>${shortVersion(s.version)}</span>` : orDash()},
-    {key: "scope", title: "sent by", value: (s) => s.scope ?? "", show: (s) => html`<span class="muted">${[s.scope, s.scopeVersion].filter(Boolean).join(" ") || "–"}</span>`},
+    {
+        key: "version",
+        title: "version",
+        value: (s) => s.version ?? "",
+        show: (s) =>
+            s.version ? (
+                <span class="badge" title={s.version}>
+                    {shortVersion(s.version)}
+                </span>
+            ) : (
+                orDash()
+            ),
+    },
+    {
+        key: "scope",
+        title: "sent by",
+        value: (s) => s.scope ?? "",
+        show: (s) => <span class="muted">{[s.scope, s.scopeVersion].filter(Boolean).join(" ") || "–"}</span>,
+    },
     {key: "processes", title: "processes", num: true, value: (s) => s.processes, show: (s) => number(s.processes)},
-    {key: "lastSeen", title: "last seen", num: true, value: (s) => Number(s.lastSeen), show: (s) => {
-        const ms = Number(s.lastSeen) / 1e6;
-        return html`<span key=${ago(ms)} class=${Date.now() - ms > 120e3 ? "more" : ""}>${ago(ms)}</span>`;
-    }},
+    {
+        key: "lastSeen",
+        title: "last seen",
+        num: true,
+        value: (s) => Number(s.lastSeen),
+        show: (s) => {
+            const ms = Number(s.lastSeen) / 1e6;
+            return (
+                <span key={ago(ms)} class={Date.now() - ms > 120e3 ? "more" : ""}>
+                    {ago(ms)}
+                </span>
+            );
+        },
+    },
     {key: "profiles", title: "profiles", num: true, value: (s) => s.profiles ?? 0, show: (s) => orDash(s.profiles)},
-    {key: "samplesPerSecond", title: "samples/s", num: true, value: (s) => s.samplesPerSecond ?? 0, show: (s) => orDash(s.samplesPerSecond)},
-    {key: "bytesPerSecond", title: "traffic", num: true, value: (s) => s.bytesPerSecond ?? 0, show: (s) => orDash(s.bytesPerSecond, (v) => bytes(v) + "/s")},
-    {key: "rate", title: "rate", num: true, value: (s) => Number(s.rate ?? 0), show: (s) => orDash(s.rate, (v) => `${number(v)} Hz`)},
-    {key: "lost", title: "lost", num: true, value: (s) => Number(s.lost ?? 0), show: (s) => html`<${Lost} s=${s} />`},
-    {key: "cpuNs", title: "own CPU", num: true, value: (s) => Number(s.cpuNs ?? 0), show: (s) => orDash(s.cpuNs, duration)},
-    {key: "governor", title: "governor", cls: "gov", value: (s) => String(s.governor ?? ""), show: (s) => html`<${Governor} s=${s} />`},
-];
-
-const named = (b) => (b.self > 0 ? b.selfNamed / b.self : b.frames > 0 ? b.named / b.frames : 1);
-const statusWords = {named: "named", partial: "partly named", missing: "no names", unnamed: "no names", kernel: "kernel", waiting: "being looked up"};
-
-// A command, and an explanation: "wick symbols upload BINARY (or …)".
-function Fix({text}) {
-    const [, command, rest] = text.match(/^((?:sudo |wick |apt|dnf|export )[^(]*?)\s*(\(.*)?$/s) ?? [];
-    return command ? html`<code>${command}</code> <span class="muted">${rest}</span>` : text;
-}
-
-const symbolColumns = [
-    {key: "mapping", title: "binary", value: (b) => b.mapping ?? "", cls: "wide", show: (b) => html`<span class="fn" title=${b.mapping}>${b.mapping || "(unknown)"}${b.kind ? html` <span class="badge">${b.kind}</span>` : ""}</span>`},
-    {key: "buildId", title: "build id", value: (b) => b.buildId ?? "", show: (b) => b.buildId ? html`<code title=${b.buildId}>${b.buildId.slice(0, 12)}</code>` : orDash()},
-    {key: "self", title: "CPU", num: true, value: (b) => b.self ?? 0, show: (b) => orDash(b.self, duration)},
-    {key: "frames", title: "frames", num: true, value: (b) => b.frames, show: (b) => number(b.frames)},
-    {key: "named", title: "named", num: true, value: named, show: (b) => html`<span class=${named(b) < 0.95 ? "more" : ""}>${percent(named(b), 1)}</span>`},
-    {key: "status", title: "status", value: (b) => b.status, show: (b) => html`<span title=${b.reason}>${statusWords[b.status] ?? b.status}</span>`},
-    {key: "fix", title: "how to get names", cls: "fix", show: (b) => b.fix ? html`<span title=${[b.reason, b.fix].filter(Boolean).join("\n")}><${Fix} text=${b.fix} /></span>` : html`<span class="muted">${b.reason || "–"}</span>`},
+    {
+        key: "samplesPerSecond",
+        title: "samples/s",
+        num: true,
+        value: (s) => s.samplesPerSecond ?? 0,
+        show: (s) => orDash(s.samplesPerSecond),
+    },
+    {
+        key: "bytesPerSecond",
+        title: "traffic",
+        num: true,
+        value: (s) => s.bytesPerSecond ?? 0,
+        show: (s) => orDash(s.bytesPerSecond, (v) => bytes(v) + "/s"),
+    },
+    {
+        key: "rate",
+        title: "rate",
+        num: true,
+        value: (s) => Number(s.rate ?? 0),
+        show: (s) => orDash(s.rate, (v) => `${number(v)} Hz`),
+    },
+    {key: "lost", title: "lost", num: true, value: (s) => Number(s.lost ?? 0), show: (s) => <Lost s={s} />},
+    {
+        key: "cpuNs",
+        title: "own CPU",
+        num: true,
+        value: (s) => Number(s.cpuNs ?? 0),
+        show: (s) => orDash(s.cpuNs, duration),
+    },
+    {
+        key: "governor",
+        title: "governor",
+        cls: "gov",
+        value: (s) => String(s.governor ?? ""),
+        show: (s) => <Governor s={s} />,
+    },
 ];
 
 export function Senders() {
@@ -92,14 +179,101 @@ export function Senders() {
     const status = useStatus({live: true}).data;
     const senders = useData(apiUrl("senders"), {live: true});
     const symbols = useData(apiUrl("symbols", {query: "cpu", from: "now-1h"}));
-    const sort = sortOf(p, "sort", "service+"), order = sortOf(p, "order", "named+");
-    return html`<div class="bar"><h1>Sources</h1>${status && html`<span class="num total">${fresh(`${count(status.profiles, "profile")} since start · ${number(status.duplicates)} sent twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk`)}${status.storing ? "" : html` · <b class="more">not storing</b>`}</span>`}<span class="grow"></span><${LiveState} range=${{live: true}} /></div>
-        <div class="services">
-        <section class="panel reserve" aria-label="who sends"><h2>Active senders</h2><${Loaded} of=${senders} what="senders" empty=${(d) => !d.senders.length} nothing=${html`<${Box} title="No data received since the server started">
-            <p>${status?.otlp ? html`OTLP: listening on <code>${status.otlp.grpc ?? status.otlp.http}</code>.` : "OTLP is off."} Senders appear with their first profile.</p><p><a class="button main" href=${href("start")}>How to send profiles</a></p><//>`}>
-            ${(d) => html`<${Table} caption="senders" columns=${senderColumns} rows=${grouped(d.senders)} sort=${sort} rowKey=${(s) => s.key} still
-                onSort=${(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section>
-        <section class="panel reserve" aria-label="names of binaries"><h2>Names of binaries ${symbols.data && html`<span class="muted num">${percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU time of the last hour is named <${Hidden} notes=${symbols.data.notes} query="cpu" range=${{from: "now-1h", to: "now"}} /></span>`}</h2><${Loaded} of=${symbols} what="binaries" empty=${(d) => !d.binaries.length} nothing=${html`<p class="muted foot">No binaries in the profiles of the last hour.</p>`}>
-            ${(d) => html`<${Table} caption="binaries and their symbols" columns=${symbolColumns} rows=${d.binaries} sort=${order} rowKey=${(b) => b.buildId + "\0" + b.mapping}
-                onSort=${(x) => patch({order: x.key + (x.up ? "+" : "-")}, {replace: true})} />`}<//></section></div>`;
+    const sort = sortOf(p, "sort", "service+"),
+        order = sortOf(p, "order", "named+");
+    return (
+        <>
+            <div class="bar">
+                <h1>Sources</h1>
+                {status && (
+                    <span class="num total">
+                        {fresh(
+                            `${count(status.profiles, "profile")} since start · ${number(status.duplicates)} sent ` +
+                                `twice · ${number(status.rejected)} refused · ${bytes(status.diskBytes)} on disk`,
+                        )}
+                        {status.storing ? (
+                            ""
+                        ) : (
+                            <>
+                                {" "}
+                                · <b class="more">not storing</b>
+                            </>
+                        )}
+                    </span>
+                )}
+                <span class="grow" />
+                <LiveState range={{live: true}} />
+            </div>
+            <div class="services">
+                <section class="panel reserve" aria-label="who sends">
+                    <h2>Active senders</h2>
+                    <Loaded
+                        of={senders}
+                        what="senders"
+                        empty={(d) => !d.senders.length}
+                        nothing={
+                            <Box title="No data received since the server started">
+                                <p>
+                                    {status?.otlp ? (
+                                        <>
+                                            OTLP: listening on <code>{status.otlp.grpc ?? status.otlp.http}</code>.
+                                        </>
+                                    ) : (
+                                        "OTLP is off."
+                                    )}{" "}
+                                    Senders appear with their first profile.
+                                </p>
+                                <p>
+                                    <a class="button main" href={href("start")}>
+                                        How to send profiles
+                                    </a>
+                                </p>
+                            </Box>
+                        }
+                    >
+                        {(d) => (
+                            <Table
+                                caption="senders"
+                                columns={senderColumns}
+                                rows={grouped(d.senders)}
+                                sort={sort}
+                                rowKey={(s) => s.key}
+                                still
+                                onSort={(x) => patch({sort: x.key + (x.up ? "+" : "-")}, {replace: true})}
+                            />
+                        )}
+                    </Loaded>
+                </section>
+                <section class="panel reserve" aria-label="names of binaries">
+                    <h2>
+                        Names of binaries{" "}
+                        {symbols.data && (
+                            <span class="muted num">
+                                {percent(symbols.data.self > 0 ? symbols.data.selfNamed / symbols.data.self : 1)} of CPU
+                                time of the last hour is named{" "}
+                                <Hidden notes={symbols.data.notes} query="cpu" range={{from: "now-1h", to: "now"}} />
+                            </span>
+                        )}
+                    </h2>
+                    <Loaded
+                        of={symbols}
+                        what="binaries"
+                        empty={(d) => !d.binaries.length}
+                        nothing={<p class="muted foot">No binaries in the profiles of the last hour.</p>}
+                    >
+                        {(d) => (
+                            <Table
+                                caption="binaries and their symbols"
+                                columns={symbolColumns}
+                                rows={d.binaries}
+                                sort={order}
+                                rowKey={(b) => b.buildId + "\0" + b.mapping}
+                                onSort={(x) => patch({order: x.key + (x.up ? "+" : "-")}, {replace: true})}
+                            />
+                        )}
+                    </Loaded>
+                </section>
+            </div>
+        </>
+    );
 }
