@@ -22,48 +22,28 @@ import (
 type RetryConfig = otlpclient.RetryConfig
 
 // Option configures an Exporter.
-type Option func(*otlpclient.Config)
+type Option = otlpclient.Option
 
-// WithEndpoint sets host:port; the default is localhost:4317, or what OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT and
-// OTEL_EXPORTER_OTLP_ENDPOINT say.
-func WithEndpoint(hostport string) Option {
-	return func(c *otlpclient.Config) { c.SetEndpoint(hostport) }
-}
-
-// WithEndpointURL sets the endpoint from a URL; http is insecure, https is not.
-func WithEndpointURL(url string) Option {
-	return func(c *otlpclient.Config) { c.SetURL(url, false) }
-}
-
-// WithInsecure sends without TLS.
-func WithInsecure() Option {
-	return func(c *otlpclient.Config) { c.Insecure = true }
-}
-
-// WithTLSConfig sets the certificates to trust and to show.
-func WithTLSConfig(t *tls.Config) Option {
-	return func(c *otlpclient.Config) { c.TLS = t }
-}
-
-// WithHeaders adds metadata to every request, as a token: {"authorization": "Bearer ..."}.
-func WithHeaders(headers map[string]string) Option {
-	return func(c *otlpclient.Config) { c.SetHeaders(headers) }
-}
-
-// WithCompressor sets "gzip" or "none", the default.
-func WithCompressor(name string) Option {
-	return func(c *otlpclient.Config) { c.SetCompression(name) }
-}
-
-// WithTimeout limits one try; the default is 10 s.
-func WithTimeout(d time.Duration) Option {
-	return func(c *otlpclient.Config) { c.Timeout = d }
-}
-
-// WithRetry sets how often a request is repeated.
-func WithRetry(r RetryConfig) Option {
-	return func(c *otlpclient.Config) { c.Retry = r }
-}
+// The options, which are those of both exporters under the names that OpenTelemetry gives them for gRPC.
+var (
+	// WithEndpoint sets host:port; the default is localhost:4317, or what OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT and
+	// OTEL_EXPORTER_OTLP_ENDPOINT say.
+	WithEndpoint = otlpclient.WithEndpoint
+	// WithEndpointURL sets the endpoint from a URL; http is insecure, https is not.
+	WithEndpointURL = otlpclient.WithEndpointURL
+	// WithInsecure sends without TLS.
+	WithInsecure = otlpclient.WithInsecure
+	// WithTLSConfig sets the certificates to trust and to show.
+	WithTLSConfig = otlpclient.WithTLS
+	// WithHeaders adds metadata to every request, as a token: {"authorization": "Bearer ..."}.
+	WithHeaders = otlpclient.WithHeaders
+	// WithCompressor sets "gzip" or "none", the default.
+	WithCompressor = otlpclient.WithCompression
+	// WithTimeout limits one try; the default is 10 s.
+	WithTimeout = otlpclient.WithTimeout
+	// WithRetry sets how often a request is repeated.
+	WithRetry = otlpclient.WithRetry
+)
 
 // Exporter sends profiles over gRPC. It implements profiling.Exporter.
 type Exporter struct {
@@ -73,12 +53,9 @@ type Exporter struct {
 
 // New returns an exporter. It does not connect: a server that is not there yet is tried again with each export.
 func New(_ context.Context, options ...Option) (*Exporter, error) {
-	c := otlpclient.Default(4317, "")
-	for _, o := range options {
-		o(&c)
-	}
-	if c.Err != nil {
-		return nil, c.Err
+	c, err := otlpclient.With(otlpclient.Default(4317, ""), options)
+	if err != nil {
+		return nil, err
 	}
 	c.Path = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
 	dialer := net.Dialer{Timeout: c.Timeout}

@@ -6,7 +6,6 @@ package otlpprofilehttp
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -20,52 +19,32 @@ import (
 type RetryConfig = otlpclient.RetryConfig
 
 // Option configures an Exporter.
-type Option func(*otlpclient.Config)
+type Option = otlpclient.Option
 
-// WithEndpoint sets host:port; the default is localhost:4318, or what OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT and
-// OTEL_EXPORTER_OTLP_ENDPOINT say.
-func WithEndpoint(hostport string) Option {
-	return func(c *otlpclient.Config) { c.SetEndpoint(hostport) }
-}
-
-// WithEndpointURL sets the whole URL, with its path; http is insecure, https is not.
-func WithEndpointURL(url string) Option {
-	return func(c *otlpclient.Config) { c.SetURL(url, false) }
-}
+// The options, which are those of both exporters under the names that OpenTelemetry gives them for HTTP.
+var (
+	// WithEndpoint sets host:port; the default is localhost:4318, or what OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT and
+	// OTEL_EXPORTER_OTLP_ENDPOINT say.
+	WithEndpoint = otlpclient.WithEndpoint
+	// WithEndpointURL sets the whole URL, with its path; http is insecure, https is not.
+	WithEndpointURL = otlpclient.WithEndpointURL
+	// WithInsecure sends without TLS.
+	WithInsecure = otlpclient.WithInsecure
+	// WithTLSClientConfig sets the certificates to trust and to show.
+	WithTLSClientConfig = otlpclient.WithTLS
+	// WithHeaders adds headers to every request, as a token: {"authorization": "Bearer ..."}.
+	WithHeaders = otlpclient.WithHeaders
+	// WithCompression sets "gzip" or "none", the default.
+	WithCompression = otlpclient.WithCompression
+	// WithTimeout limits one try; the default is 10 s.
+	WithTimeout = otlpclient.WithTimeout
+	// WithRetry sets how often a request is repeated.
+	WithRetry = otlpclient.WithRetry
+)
 
 // WithURLPath sets the path; the default is /v1development/profiles.
 func WithURLPath(path string) Option {
 	return func(c *otlpclient.Config) { c.Path = path }
-}
-
-// WithInsecure sends without TLS.
-func WithInsecure() Option {
-	return func(c *otlpclient.Config) { c.Insecure = true }
-}
-
-// WithTLSClientConfig sets the certificates to trust and to show.
-func WithTLSClientConfig(t *tls.Config) Option {
-	return func(c *otlpclient.Config) { c.TLS = t }
-}
-
-// WithHeaders adds headers to every request, as a token: {"authorization": "Bearer ..."}.
-func WithHeaders(headers map[string]string) Option {
-	return func(c *otlpclient.Config) { c.SetHeaders(headers) }
-}
-
-// WithCompression sets "gzip" or "none", the default.
-func WithCompression(name string) Option {
-	return func(c *otlpclient.Config) { c.SetCompression(name) }
-}
-
-// WithTimeout limits one try; the default is 10 s.
-func WithTimeout(d time.Duration) Option {
-	return func(c *otlpclient.Config) { c.Timeout = d }
-}
-
-// WithRetry sets how often a request is repeated.
-func WithRetry(r RetryConfig) Option {
-	return func(c *otlpclient.Config) { c.Retry = r }
 }
 
 // Exporter sends profiles over HTTP. It implements profiling.Exporter.
@@ -76,12 +55,9 @@ type Exporter struct {
 
 // New returns an exporter. It does not connect: a server that is not there yet is tried again with each export.
 func New(_ context.Context, options ...Option) (*Exporter, error) {
-	c := otlpclient.Default(4318, "/v1development/profiles")
-	for _, o := range options {
-		o(&c)
-	}
-	if c.Err != nil {
-		return nil, c.Err
+	c, err := otlpclient.With(otlpclient.Default(4318, "/v1development/profiles"), options)
+	if err != nil {
+		return nil, err
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = c.TLS

@@ -17,11 +17,12 @@ type decoded struct {
 }
 
 type decodedSample struct {
-	kind  string // sample type
-	stack string // functions, the leaf first, joined by ;
-	value int64
-	span  string // hex
-	attrs map[string]string
+	kind    string // sample type
+	profile string // its name, if it was sent
+	stack   string // functions, the leaf first, joined by ;
+	value   int64
+	span    string // hex
+	attrs   map[string]string
 }
 
 func fields(b []byte) (list []pw.Field) {
@@ -76,10 +77,17 @@ func decode(request []byte) decoded {
 	}
 	for _, scope := range many(resource, 2) {
 		for _, p := range many(scope, 2) {
-			kind := text(one(one(p, 1).Bytes, 1).Uint)
+			kind, profile := text(one(one(p, 1).Bytes, 1).Uint), ""
+			f := one(p, 11)
+			indices, _ := f.Uints(nil)
+			for _, a := range indices {
+				if text(one(attrs[a], 1).Uint) == "pprof.profile.name" {
+					profile, _ = value(one(attrs[a], 2).Bytes).(string)
+				}
+			}
 			d.period = int64(one(p, 6).Uint)
 			for _, s := range many(p, 2) {
-				x := decodedSample{kind: kind, attrs: map[string]string{}}
+				x := decodedSample{kind: kind, profile: profile, attrs: map[string]string{}}
 				var names []string
 				f := one(stacks[one(s, 1).Uint], 1)
 				indices, _ := f.Uints(nil)

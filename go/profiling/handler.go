@@ -143,6 +143,10 @@ func serveNamed(w http.ResponseWriter, r *http.Request, name string) {
 	} else {
 		attachment(w, name)
 	}
+	if p, err := readProfile(name); debug == 0 && isOfWaits(name) && err == nil {
+		w.Write(p.Encode())
+		return
+	}
 	source.WriteTo(w, debug)
 }
 

@@ -42,10 +42,17 @@ func readProfile(name string) (*pprofile.Profile, error) {
 		return nil, err
 	}
 	p, err := pprofile.Decode(b.Bytes())
-	if err == nil && p.Time == 0 {
+	if err != nil {
+		return nil, err
+	}
+	if p.Time == 0 {
 		p.Time = now
 	}
-	return p, err
+	if isOfWaits(name) {
+		p.Name = name
+		p.KeepSamples(isOfProgram)
+	}
+	return p, nil
 }
 
 // Rates of the runtime are global. The first Provider that needs one sets it, the last one sets it back.

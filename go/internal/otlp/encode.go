@@ -189,15 +189,52 @@ func (r *Request) function(f *pprofile.Function) uint64 {
 	return r.intern(functionTable, r.functions, pw.AppendInt(b, 4, f.StartLine))
 }
 
-func (r *Request) location(p *pprofile.Profile, l *pprofile.Location, mappings, functions []uint64) uint64 {
+// tables are the entries of one profile's tables that its samples reach, as indices into the dictionary; -1: not reached so far.
+type tables struct {
+	profile                        *pprofile.Profile
+	mappings, functions, locations []int64
+}
+
+func newTables(p *pprofile.Profile) *tables {
+	t := &tables{p, make([]int64, len(p.Mappings)), make([]int64, len(p.Functions)), make([]int64, len(p.Locations))}
+	for _, table := range [][]int64{t.mappings, t.functions, t.locations} {
+		for i := range table {
+			table[i] = -1
+		}
+	}
+	return t
+}
+
+func (r *Request) mappingAt(t *tables, i int) uint64 {
+	if t.mappings[i] < 0 {
+		t.mappings[i] = int64(r.mapping(&t.profile.Mappings[i]))
+	}
+	return uint64(t.mappings[i])
+}
+
+func (r *Request) functionAt(t *tables, i int) uint64 {
+	if t.functions[i] < 0 {
+		t.functions[i] = int64(r.function(&t.profile.Functions[i]))
+	}
+	return uint64(t.functions[i])
+}
+
+func (r *Request) locationAt(t *tables, i int) uint64 {
+	if t.locations[i] < 0 {
+		t.locations[i] = int64(r.location(t, &t.profile.Locations[i]))
+	}
+	return uint64(t.locations[i])
+}
+
+func (r *Request) location(t *tables, l *pprofile.Location) uint64 {
 	b := r.key[:0]
 	if l.Mapping != 0 {
-		b = pw.AppendUint(b, 1, mappings[l.Mapping-1])
+		b = pw.AppendUint(b, 1, r.mappingAt(t, int(l.Mapping)-1))
 	}
 	b = pw.AppendUint(b, 2, l.Address)
 	for _, x := range l.Lines {
 		var line [32]byte
-		m := pw.AppendUint(line[:0], 1, functions[x.Function])
+		m := pw.AppendUint(line[:0], 1, r.functionAt(t, int(x.Function)))
 		m = pw.AppendInt(m, 2, x.Line)
 		b = pw.AppendBytes(b, 3, pw.AppendInt(m, 3, x.Column))
 	}
@@ -241,29 +278,18 @@ func (r *Request) link(labels []pprofile.Label) (uint64, []pprofile.Label) {
 
 // heads returns each sample of p without its value, and the sample's values are appended later for each type.
 func (r *Request) heads(p *pprofile.Profile) [][]byte {
-	mappings := make([]uint64, len(p.Mappings))
-	for i := range mappings {
-		mappings[i] = r.mapping(&p.Mappings[i])
-	}
-	functions := make([]uint64, len(p.Functions))
-	for i := range functions {
-		functions[i] = r.function(&p.Functions[i])
-	}
-	locations := make([]uint64, len(p.Locations))
-	for i := range locations {
-		locations[i] = r.location(p, &p.Locations[i], mappings, functions)
-	}
+	t := newTables(p)
 	heads := make([][]byte, len(p.Samples))
 	for i := range p.Samples {
-		heads[i] = r.head(&p.Samples[i], locations)
+		heads[i] = r.head(&p.Samples[i], t)
 	}
 	return heads
 }
 
-func (r *Request) head(s *pprofile.Sample, locations []uint64) []byte {
+func (r *Request) head(s *pprofile.Sample, t *tables) []byte {
 	list := make([]uint64, len(s.Locations))
 	for k, l := range s.Locations {
-		list[k] = locations[l]
+		list[k] = r.locationAt(t, int(l))
 	}
 	stack := r.intern(stackTable, r.stacks, pw.AppendPacked(nil, 1, list))
 	link, labels := r.link(s.Labels)
@@ -290,8 +316,8 @@ func (r *Request) profileAttributes(p *pprofile.Profile) []uint64 {
 	if len(p.Comments) > 0 {
 		attrs = append(attrs, r.attribute("pprof.profile.comment", p.Comments, ""))
 	}
-	for _, x := range [][2]string{{"pprof.profile.doc_url", p.DocURL}, {"pprof.profile.drop_frames", p.DropFrames},
-		{"pprof.profile.keep_frames", p.KeepFrames}} {
+	for _, x := range [][2]string{{"pprof.profile.name", p.Name}, {"pprof.profile.doc_url", p.DocURL},
+		{"pprof.profile.drop_frames", p.DropFrames}, {"pprof.profile.keep_frames", p.KeepFrames}} {
 		if x[1] != "" {
 			attrs = append(attrs, r.attribute(x[0], x[1], ""))
 		}

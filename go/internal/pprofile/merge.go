@@ -162,6 +162,24 @@ func (d *Delta) Apply(p *Profile) {
 	d.before = now
 }
 
+// KeepSamples removes samples of which keep says false. stack has the functions, the leaf first; it is valid during the call.
+func (p *Profile) KeepSamples(keep func(stack []string) bool) {
+	var stack []string
+	kept := p.Samples[:0]
+	for _, s := range p.Samples {
+		stack = stack[:0]
+		for _, l := range s.Locations {
+			for _, line := range p.Locations[l].Lines {
+				stack = append(stack, p.Functions[line.Function].Name)
+			}
+		}
+		if keep(stack) {
+			kept = append(kept, s)
+		}
+	}
+	p.Samples = kept
+}
+
 // LimitDepth cuts stacks to the depth frames that are nearest to the leaf; the frame Truncated then stands for the callers.
 func (p *Profile) LimitDepth(depth int) {
 	cut := -1

@@ -55,6 +55,7 @@ type Location struct {
 
 // Profile is a decoded profile.proto.
 type Profile struct {
+	Name        string // what Go calls it: mutex and block profiles have the same types; pprof has no field for it
 	Types       []ValueType
 	DefaultType string
 	Samples     []Sample
