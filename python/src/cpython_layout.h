@@ -38,6 +38,7 @@
 #if PY_VERSION_HEX >= 0x030e0000
 #include <internal/pycore_interpframe.h>
 #include <internal/pycore_interpframe_structs.h>
+#include <internal/pycore_tstate.h>
 #endif
 #pragma GCC diagnostic pop
 #endif

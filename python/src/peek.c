@@ -11,9 +11,16 @@
 #include "sdk/sys.h"
 #include "unwind/walk.h"
 
-enum { SLOTS = 2048, SECOND_BITS = 12 };
+enum { SLOTS = 2048, SECOND_BITS = 12, COPIES = 64 };
 
 static _Atomic uint64_t pages[SLOTS];
+
+/* Copies of pages for the walk of another thread; wick's own thread only. A system call for each word would be most of
+ * the cost of looking at waiting threads. */
+static struct {
+    uint64_t page[COPIES]; /* number; 0 = none */
+    _Alignas(8) char data[COPIES][WALK_PAGE];
+} copies;
 
 void peek_init(struct peek *p, bool other)
 {
@@ -72,12 +79,37 @@ static bool copy_by_kernel(uint64_t from, void *to, size_t n)
     return r == (long) n;
 }
 
+void peek_forget(void)
+{
+    memset(copies.page, 0, sizeof copies.page);
+}
+
+static bool copy_of_other(uint64_t from, char *to, size_t n)
+{
+    while (n) {
+        uint64_t page = from / WALK_PAGE, at = from % WALK_PAGE;
+        size_t part = n < WALK_PAGE - at ? n : WALK_PAGE - at, slot = (page ^ page >> 6) % COPIES;
+
+        if (copies.page[slot] != page) {
+            copies.page[slot] = 0;
+            if (!copy_by_kernel(page * WALK_PAGE, copies.data[slot], WALK_PAGE))
+                return false;
+            copies.page[slot] = page;
+        }
+        memcpy(to, copies.data[slot] + at, part);
+        from += part;
+        to += part;
+        n -= part;
+    }
+    return true;
+}
+
 bool peek_copy(struct peek *p, uint64_t from, void *to, size_t n)
 {
     if (from >> 47 || !from)
         return false;
     if (p->other)
-        return copy_by_kernel(from, to, n);
+        return copy_of_other(from, to, n);
     for (uint64_t at = from & ~(uint64_t) (WALK_PAGE - 1); at < from + n; at += WALK_PAGE)
         if (!page_is_mapped(p, at))
             return false;

@@ -21,6 +21,8 @@ struct peek {
     uint32_t second;
 };
 
+/* Before the walk of another thread: what was copied of the one before is no longer valid. wick's own thread only. */
+void peek_forget(void);
 void peek_init(struct peek *p, bool other);
 /* Copies n bytes; false if they cannot be read. Async-signal-safe. */
 bool peek_copy(struct peek *p, uint64_t from, void *to, size_t n);

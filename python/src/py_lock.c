@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hooks of semaphores (py_lock.h). */
+#include "cpython_layout.h"
+
 #include "py_lock.h"
 
 #include <errno.h>
@@ -25,21 +27,80 @@ static bool ends(const char *s, const char *tail)
     return n >= k && strcmp(s + n - k, tail) == 0;
 }
 
-/* The innermost Python function waits for something to happen, rather than for a lock. */
-static bool is_idle(void)
+static bool is_in(const char *file, const char *const *files, size_t n)
 {
-    static const char *const files[] = {"/threading.py", "/queue.py", "/concurrent/futures/thread.py", "/selectors.py"};
-    const char *function, *file;
-    uint64_t frame;
-
-    if (!py_walk_here(&frame, 1))
-        return true; /* no Python code: a thread of the interpreter itself */
-    if (!code_names_texts(frame, &function, &file))
-        return false;
-    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    for (size_t i = 0; i < n; i++)
         if (ends(file, files[i]))
             return true;
     return false;
+}
+
+/* Functions of threading.py and its relatives that wait for a lock. */
+static bool is_acquisition(const char *function)
+{
+    return ends(function, "acquire") || ends(function, "__enter__");
+}
+
+/* --- SimpleQueue.get(), which is written in C: its caller is the innermost Python function --- */
+typedef PyObject *any_method(void *, void *, void *, void *, void *, void *);
+
+static any_method *simple_queue_get;
+static __thread unsigned in_simple_queue;
+
+static PyObject *counted_get(void *a, void *b, void *c, void *d, void *e, void *f)
+{
+    PyObject *got;
+
+    in_simple_queue++;
+    got = simple_queue_get(a, b, c, d, e, f); /* further arguments than it has do no harm */
+    in_simple_queue--;
+    return got;
+}
+
+static void watch_simple_queue(void)
+{
+    PyObject *module = simple_queue_get ? NULL : PyImport_ImportModule("_queue");
+    PyObject *type = module ? PyObject_GetAttrString(module, "SimpleQueue") : NULL;
+    PyObject *get = type ? PyObject_GetAttrString(type, "get") : NULL;
+
+    if (get && Py_TYPE(get) == &PyMethodDescr_Type) {
+        PyMethodDef *def = ((PyMethodDescrObject *) get)->d_method;
+
+        simple_queue_get = (any_method *) (void (*)(void)) def->ml_meth;
+        def->ml_meth = (PyCFunction) (void (*)(void)) counted_get;
+    }
+    PyErr_Clear();
+    Py_XDECREF(get);
+    Py_XDECREF(type);
+    Py_XDECREF(module);
+}
+
+/*
+ * The innermost Python functions wait for something to happen, rather than for a lock. In threading.py a condition's
+ * wait() is idle, unless a semaphore waits by it.
+ */
+static bool is_idle(void)
+{
+    static const char *const idle[] = {"/queue.py", "/concurrent/futures/thread.py", "/selectors.py",
+                                       "/multiprocessing/queues.py"};
+    static const char *const either[] = {"/threading.py", "/multiprocessing/synchronize.py"};
+    const char *function, *file;
+    uint64_t frames[2];
+    uint32_t n = py_walk_here(frames, 2);
+
+    if (!n || in_simple_queue)
+        return true; /* no Python code: a thread of the interpreter itself */
+    for (uint32_t i = 0; i < n; i++) {
+        if (!code_names_texts(frames[i], &function, &file))
+            return i > 0;
+        if (i == 0 && is_in(file, idle, sizeof idle / sizeof idle[0]))
+            return true;
+        if (!is_in(file, either, sizeof either / sizeof either[0]))
+            return i > 0;
+        if (is_acquisition(function))
+            return false;
+    }
+    return true;
 }
 
 static void waited(int64_t from)
@@ -102,5 +163,7 @@ void py_lock_start(void)
 #endif
     };
 
+    watch_simple_queue();
+    got_keep(hooks, sizeof hooks / sizeof hooks[0]);
     got_install(hooks, sizeof hooks / sizeof hooks[0], NULL);
 }

@@ -84,6 +84,19 @@ static void put_label(struct wick_ext_stack *s, struct peek *p, uint64_t name)
         wick_ext_label(s, bound.key, text, n);
 }
 
+void py_task_label(struct wick_ext_stack *s, PyObject *task)
+{
+    uint64_t name = 0;
+    struct peek p;
+
+    if (!atomic_load(&bound.code))
+        return;
+    peek_init(&p, false);
+    memcpy(&name, (char *) task + bound.name_offset, sizeof name);
+    if (name)
+        put_label(s, &p, name);
+}
+
 void py_task_find(struct wick_ext_stack *s, uint64_t tstate)
 {
     uint64_t code = atomic_load(&bound.code), at = 0;

@@ -14,6 +14,8 @@
 /* With the GIL. code: Handle._run's; task: a task of class task_type with the name `name`, from which the place of the
  * name is learned. True on success. */
 bool py_task_bind(PyObject *code, PyObject *handle_callback, PyObject *task, PyObject *name);
+/* With the GIL: the label of a task. */
+void py_task_label(struct wick_ext_stack *s, PyObject *task);
 void py_task_find(struct wick_ext_stack *s, uint64_t tstate);
 
 #endif

@@ -19,7 +19,7 @@
 #include "py_task.h"
 #include "sdk/sys.h"
 
-enum { RANGES_MAX = 16, KNOWN = 256, LIST_LIMIT = 4096 };
+enum { RANGES_MAX = 16, KNOWN = 4096, LIST_LIMIT = 16384 };
 
 struct range {
     uint64_t lo, hi;
@@ -72,22 +72,20 @@ static uint32_t reduce(uint64_t *pc, uint32_t n, uint32_t *ret_loops)
 
     *ret_loops = 0;
     for (uint32_t i = 0; i <= n; i++) {
-        uint64_t at = i < n ? (i ? pc[i] - 1 : pc[i]) : 0;
+        uint64_t at = i < n ? pc[i] - 1 : 0;
         bool loop = i < n && at >= walk_state.eval.lo && at < walk_state.eval.hi, keep = false;
 
         if (i < n && !loop)
             continue;
         for (uint32_t k = from; k < i && !keep; k++) /* the run before this loop, or before the root */
-            keep = !in_glue(k ? pc[k] - 1 : pc[k], walk_state.n_glue);
+            keep = !in_glue(pc[k] - 1, walk_state.n_glue);
         if (walk_state.native == PY_NATIVE_OFF)
             keep = false;
         if (walk_state.native == PY_NATIVE_ALL && from == 0 && i < n)
             keep = true;
         for (uint32_t k = from; k < i && keep; k++)
-            if (walk_state.native == PY_NATIVE_ALL || !in_glue(k ? pc[k] - 1 : pc[k], walk_state.n_interpreter)) {
-                pc[out] = k && !out ? pc[k] - 1 : pc[k]; /* the first frame of a stack is not a return address */
-                out++;
-            }
+            if (walk_state.native == PY_NATIVE_ALL || !in_glue(pc[k] - 1, walk_state.n_interpreter))
+                pc[out++] = pc[k];
         if (loop) {
             pc[out++] = 0;
             (*ret_loops)++;
@@ -184,33 +182,41 @@ static int tid_of_state(struct peek *p, uint64_t tstate)
 #endif
 }
 
+/* The list is read once for all threads: it may have thousands. */
 static uint64_t other_state(int tid)
 {
-    struct peek p;
-    uint64_t at = (uint64_t) (uintptr_t) PyInterpreterState_ThreadHead(walk_state.interpreter);
+    uint64_t at = (uint64_t) (uintptr_t) PyInterpreterState_ThreadHead(walk_state.interpreter), found = 0;
     unsigned slot = (unsigned) tid % KNOWN;
+    struct peek p;
 
     peek_init(&p, true);
     if (known[slot].tid == tid && tid_of_state(&p, known[slot].tstate) == tid)
         return known[slot].tstate;
     for (unsigned i = 0; at && i < LIST_LIMIT; i++) {
-        if (tid_of_state(&p, at) == tid) {
-            known[slot].tid = tid;
-            known[slot].tstate = at;
-            return at;
+        int one = tid_of_state(&p, at);
+
+        if (one > 0 && (one == tid || !found || (unsigned) one % KNOWN != slot)) {
+            known[(unsigned) one % KNOWN].tid = one;
+            known[(unsigned) one % KNOWN].tstate = at;
         }
+        if (one == tid)
+            found = at;
         if (!peek_u64(&p, at + offsetof(PyThreadState, next), &at))
             break;
     }
-    return 0;
+    return found;
 }
 
 static void walk(struct wick_ext_stack *s)
 {
-    uint64_t tstate = s->tid ? other_state(s->tid) : own_state();
     bool cut = s->cut || s->n == s->max, broken;
-    uint32_t loops = 0, calls = tstate ? count_loops(tstate, s->tid != 0, &broken) : 0;
+    uint32_t loops = 0, calls;
+    uint64_t tstate;
 
+    if (s->tid)
+        peek_forget();
+    tstate = s->tid ? other_state(s->tid) : own_state();
+    calls = tstate ? count_loops(tstate, s->tid != 0, &broken) : 0;
     if (!calls) /* not a thread of Python */
         return;
     s->n = reduce(s->frames, s->n, &loops);

@@ -12,6 +12,7 @@
 
 #include "code_names.h"
 #include "py_alloc.h"
+#include "py_await.h"
 #include "py_lock.h"
 #include "py_publish.h"
 #include "py_span.h"
@@ -127,6 +128,7 @@ static PyObject *stop(PyObject *self, PyObject *unused)
     if (!p)
         Py_RETURN_NONE;
     provider = NULL;
+    py_await_stop();
     py_alloc_stop();
     held = PyEval_SaveThread();
     code = wick_stop(p);
@@ -245,6 +247,20 @@ static PyObject *bind_task(PyObject *self, PyObject *args)
     return PyBool_FromLong(py_task_bind(code, callback, task, name));
 }
 
+static PyObject *bind_awaits(PyObject *self, PyObject *args)
+{
+    PyObject *task, *context;
+
+    if (!PyArg_ParseTuple(args, "OO", &task, &context))
+        return NULL;
+    return PyBool_FromLong(py_await_bind(task, context));
+}
+
+static PyObject *watch_awaits(PyObject *self, PyObject *sources)
+{
+    return py_await_watch(sources);
+}
+
 static PyObject *publish_attach(PyObject *self, PyObject *runtime)
 {
     if (!py_publish_attach(runtime))
@@ -271,6 +287,8 @@ static PyMethodDef methods[] = {
     {"set_label", set_label, METH_VARARGS, "Sets a label of the calling thread, or removes it."},
     {"bind_span", bind_span, METH_VARARGS, "Where OpenTelemetry keeps the current span."},
     {"bind_task", bind_task, METH_VARARGS, "Where asyncio keeps the name of a task."},
+    {"bind_awaits", bind_awaits, METH_VARARGS, "Where a task keeps its context."},
+    {"watch_awaits", watch_awaits, METH_VARARGS, "Looks at tasks that await, in a thread of its own."},
     {"publish_attach", publish_attach, METH_O, "Publishes the span when OpenTelemetry changes it."},
     {"publish_steps", publish_steps, METH_O, "Publishes the span at each step of a task."},
     {NULL, NULL, 0, NULL},

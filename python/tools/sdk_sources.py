@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the source files of libwick, one per line: the lists in src/sdk/meson.build, which thus stay in one place."""
+
 import os
 import re
 import sys

@@ -10,8 +10,9 @@ or, with the names that OpenTelemetry's documents use:
 
 See docs/python.md.
 """
+
 from .exporter import OTLPProfileExporter
 from .profiler import ContinuousProfiler, flush, label, serve_pprof, start, stats, stop
-from ._wick import version as __version__
+from ._wick import version as __version__  # noqa: F401
 
 __all__ = ["ContinuousProfiler", "OTLPProfileExporter", "flush", "label", "serve_pprof", "start", "stats", "stop"]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m wick"""
+
 import sys
 
 from .run import main

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where profiles are sent. The sending is done by libwick's own thread; this only holds the settings."""
+
 import os
 from urllib.parse import quote
 
@@ -39,8 +40,16 @@ class OTLPProfileExporter:
     certificate_file  PEM file of the certificate authority to trust
     """
 
-    def __init__(self, endpoint=None, insecure=None, headers=None, compression=None, timeout=None, certificate_file=None,
-                 protocol=None):
+    def __init__(
+        self,
+        endpoint=None,
+        insecure=None,
+        headers=None,
+        compression=None,
+        timeout=None,
+        certificate_file=None,
+        protocol=None,
+    ):
         if timeout is not None and not timeout > 0:
             raise ValueError("timeout must be more than 0 seconds")
         self.endpoint = endpoint

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ContinuousProfiler, and functions for the one profiler of the process."""
+
 import atexit
 import os
 import sys
@@ -19,6 +20,7 @@ def _after_fork():
     without calling atexit's functions."""
     global _lock
     _lock = threading.Lock()
+    spans.watch(True, again=True)
     util = sys.modules.get("multiprocessing.util")
     if util and _current:
         util.register_after_fork(_current, lambda p: util.Finalize(None, p._at_exit, exitpriority=0))
@@ -56,7 +58,7 @@ def _service_name():
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
     if spec and spec.name and spec.name not in ("__main__", "wick.__main__"):
-        return spec.name[:-len(".__main__")] if spec.name.endswith(".__main__") else spec.name
+        return spec.name[: -len(".__main__")] if spec.name.endswith(".__main__") else spec.name
     path = sys.argv[0] if sys.argv and sys.argv[0] not in ("", "-c", "-m") else ""
     return os.path.splitext(os.path.basename(path))[0] or "python"
 
@@ -77,20 +79,44 @@ class ContinuousProfiler:
     file                    a file for the profile, in pprof's format, written when the profiler stops
     """
 
-    def __init__(self, exporter=None, sample_rate=None, profile_types=("cpu",), export_interval=None, max_stack_depth=None,
-                 max_samples_per_export=None, tags=None, service_name=None, service_version=None, alloc_interval=None,
-                 lock_interval=None, cpu_budget=None, native="extensions", file=None):
+    def __init__(
+        self,
+        exporter=None,
+        sample_rate=None,
+        profile_types=("cpu",),
+        export_interval=None,
+        max_stack_depth=None,
+        max_samples_per_export=None,
+        tags=None,
+        service_name=None,
+        service_version=None,
+        alloc_interval=None,
+        lock_interval=None,
+        cpu_budget=None,
+        native="extensions",
+        file=None,
+    ):
         if native not in NATIVE:
             raise ValueError(f"native is {native!r}; it can be {', '.join(NATIVE)}")
         self.exporter = exporter
         self.options = {
             "types": _types(profile_types),
             "rate": int(_number("sample_rate", sample_rate, 1, 10000)) if sample_rate is not None else 0,
-            "interval_ms": int(_number("export_interval", export_interval, 0.1, 86400) * 1000) if export_interval is not None else 0,
-            "max_depth": int(_number("max_stack_depth", max_stack_depth, 1, 1024)) if max_stack_depth is not None else 0,
-            "max_samples": int(_number("max_samples_per_export", max_samples_per_export, 1, 1 << 24)) if max_samples_per_export is not None else 0,
-            "alloc_interval": int(_number("alloc_interval", alloc_interval, 1, 1 << 40)) if alloc_interval is not None else 0,
-            "lock_interval_ns": int(_number("lock_interval", lock_interval, 1e-9, 3600) * 1e9) if lock_interval is not None else 0,
+            "interval_ms": int(_number("export_interval", export_interval, 0.1, 86400) * 1000)
+            if export_interval is not None
+            else 0,
+            "max_depth": int(_number("max_stack_depth", max_stack_depth, 1, 1024))
+            if max_stack_depth is not None
+            else 0,
+            "max_samples": int(_number("max_samples_per_export", max_samples_per_export, 1, 1 << 24))
+            if max_samples_per_export is not None
+            else 0,
+            "alloc_interval": int(_number("alloc_interval", alloc_interval, 1, 1 << 40))
+            if alloc_interval is not None
+            else 0,
+            "lock_interval_ns": int(_number("lock_interval", lock_interval, 1e-9, 3600) * 1e9)
+            if lock_interval is not None
+            else 0,
             "cpu_budget": float(_number("cpu_budget", cpu_budget, 0.001, 1)) if cpu_budget is not None else 0.0,
             "native": NATIVE[native],
             "resource": pairs(tags),
@@ -110,10 +136,13 @@ class ContinuousProfiler:
                 options.update((self.exporter or OTLPProfileExporter()).options())
             spans.bind_span()
             name = self.service_name or os.environ.get("OTEL_SERVICE_NAME")
-            options["service_name"] = name or (None if "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") else _service_name())
+            options["service_name"] = name or (
+                None if "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "") else _service_name()
+            )
             spans.bind_task()
             _wick.start(**options)
             _current = self
+            spans.watch(bool(options["types"] & TYPES["wall"]))
         atexit.register(self._at_exit)
         return self
 
@@ -128,6 +157,7 @@ class ContinuousProfiler:
             if _current is not self:
                 return None
             _current = None
+            spans.watch(False)
             message = _wick.stop()
         atexit.unregister(self._at_exit)
         return message

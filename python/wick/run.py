@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m wick run: profiles a program that does not know of it. Settings come from the environment, with the names of
 `wick run`."""
+
 import atexit
 import os
 import runpy
@@ -22,11 +23,17 @@ Profiles a Python program: a file, a module, or a command that is a Python scrip
       --pprof ADDRESS  serves /debug/pprof/ there (WICK_PPROF)
       --service NAME   (OTEL_SERVICE_NAME; the name of the program)"""
 
-OPTIONS = {"-t": "WICK_TYPES", "--type": "WICK_TYPES", "-F": "WICK_RATE", "--rate": "WICK_RATE", "--export": "WICK_EXPORT",
-           "-o": "WICK_FILE", "--output": "WICK_FILE", "--pprof": "WICK_PPROF", "--service": "OTEL_SERVICE_NAME"}
-
-
-spawned = False
+OPTIONS = {
+    "-t": "WICK_TYPES",
+    "--type": "WICK_TYPES",
+    "-F": "WICK_RATE",
+    "--rate": "WICK_RATE",
+    "--export": "WICK_EXPORT",
+    "-o": "WICK_FILE",
+    "--output": "WICK_FILE",
+    "--pprof": "WICK_PPROF",
+    "--service": "OTEL_SERVICE_NAME",
+}
 
 
 class Wrong(Exception):
@@ -80,7 +87,11 @@ def program(args):
     if not os.path.isdir(path) and not is_python(path):
         raise Wrong(f"'{path}' is not a Python program; use `wick run` for others")
     sys.path[0] = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
-    return lambda: runpy.run_path(path, run_name="__main__"), [path, *args[1:]], os.path.splitext(os.path.basename(path))[0]
+    return (
+        lambda: runpy.run_path(path, run_name="__main__"),
+        [path, *args[1:]],
+        os.path.splitext(os.path.basename(path))[0],
+    )
 
 
 def profiler_of(settings, name):
@@ -95,23 +106,50 @@ def profiler_of(settings, name):
         export_interval=(number(settings, "WICK_EXPORT_INTERVAL_MS") or 0) / 1000 or None,
         service_name=settings.get("OTEL_SERVICE_NAME") or name,
         native=settings.get("WICK_PYTHON_NATIVE") or "extensions",
-        file=out)
+        file=out,
+    )
 
 
 def hand_on(settings, name):
     """Makes processes that multiprocessing spawns (uvicorn --workers) profile themselves, as forked ones do: they are new
-    interpreters, which wick_opentelemetry.pth makes call start_spawned(). Not where the profile goes to a file, which has one writer."""
+    interpreters, whose command calls start_spawned() first. Not where the profile goes to a file, which has one writer."""
     if settings.get("WICK_FILE") and not settings.get("WICK_EXPORT"):
         return
-    os.environ.update({v: settings[v] for v in ("WICK_TYPES", "WICK_RATE", "WICK_EXPORT", "OTEL_SERVICE_NAME") if settings.get(v)})
+    os.environ.update(
+        {v: settings[v] for v in ("WICK_TYPES", "WICK_RATE", "WICK_EXPORT", "OTEL_SERVICE_NAME") if settings.get(v)}
+    )
     os.environ["WICK_RUN_NAME"] = name
+    follow_spawned()
+
+
+START_SPAWNED = """
+try:
+    from wick.run import start_spawned
+except ImportError:
+    pass
+else:
+    start_spawned()
+"""
+
+
+def follow_spawned():
+    from multiprocessing import spawn
+
+    def get_command_line(**kwargs):
+        command = original(**kwargs)
+        if "-c" in command:  # a frozen program has no code there
+            i = command.index("-c") + 1
+            command[i] = START_SPAWNED + command[i]
+        return command
+
+    original, spawn.get_command_line = spawn.get_command_line, get_command_line
 
 
 def start_spawned():
-    global spawned
-    if spawned:  # a folder of packages may be visited twice
+    name = os.environ.get("WICK_RUN_NAME")
+    if not name:  # the program has taken it out of the environment
         return
-    spawned, name = True, os.environ["WICK_RUN_NAME"]
+    follow_spawned()
     try:
         profiler = profiler_of({k: v for k, v in os.environ.items() if k != "WICK_FILE"}, name)
         profiler.start()
