@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+# Versions of one major number are compatible; before 1.0, those of one minor number.
+set(PACKAGE_VERSION "@version@")
+string(REGEX MATCH "^(0\\.)?[0-9]+" _wick_series "${PACKAGE_VERSION}")
+string(REGEX MATCH "^(0\\.)?[0-9]+" _wick_wanted "${PACKAGE_FIND_VERSION}")
+if(NOT PACKAGE_FIND_VERSION)
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+elseif(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION OR NOT _wick_series STREQUAL _wick_wanted)
+  set(PACKAGE_VERSION_COMPATIBLE FALSE)
+else()
+  set(PACKAGE_VERSION_COMPATIBLE TRUE)
+  if(PACKAGE_VERSION VERSION_EQUAL PACKAGE_FIND_VERSION)
+    set(PACKAGE_VERSION_EXACT TRUE)
+  endif()
+endif()
