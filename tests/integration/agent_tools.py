@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from wick_tools import PROGRAMS, ROOT, WICK  # noqa: F401
+from wick_tools import PROGRAMS, ROOT, WICK, Server, some, wait_for  # noqa: F401
 
 GO_LEAF = """var sink int
 
@@ -172,6 +172,24 @@ def resources(path):
             yield {a["key"]: a["value"].get("stringValue", a["value"].get("intValue")) for a in r["resource"]["attributes"]}
 
 
+def labels_of(path, functions):
+    """(function on the stack, attributes, (trace, span)) with the value of each sample of an OTLP JSON file."""
+    for line in path.read_text().splitlines():
+        request = json.loads(line)
+        d = request["dictionary"]
+        strings = d["stringTable"]
+        for r in request["resourceProfiles"]:
+            for x in [x for s in r["scopeProfiles"] for p in s["profiles"] for x in p.get("samples", [])]:
+                names = {strings[d["functionTable"][n.get("functionIndex", 0)].get("nameStrindex", 0)]
+                         for i in d["stackTable"][x.get("stackIndex", 0)].get("locationIndices", [])
+                         for n in d["locationTable"][i].get("lines", [])}
+                attrs = {strings[a.get("keyStrindex", 0)]: a["value"].get("stringValue")
+                         for a in (d["attributeTable"][i] for i in x.get("attributeIndices", []))}
+                link = d["linkTable"][x["linkIndex"]] if x.get("linkIndex") else {}
+                for f in names & set(functions):
+                    yield f, attrs, (link.get("traceId", ""), link.get("spanId", "")), sum(map(int, x.get("values", [])))
+
+
 # --- a C++ program with inlined calls, and the lines of its samples ---
 
 DRIVER = r'''
@@ -205,7 +223,7 @@ def locations(request, path):
     d = request["dictionary"]
     text = d["stringTable"]
     found = {}
-    for at in d["locationTable"]:
+    for at in some(d["locationTable"]):
         mapping = d["mappingTable"][at.get("mappingIndex", 0)]
         if text[mapping.get("filenameStrindex", 0)] != str(path):
             continue
@@ -263,3 +281,68 @@ def compare(got, exe, names=True):
     theirs = addr2line(exe, sorted(got))
     same = [a for a in got if [n for *_, n in got[a]] == [n for *_, n in theirs[a]]]
     assert len(same) >= 0.9 * len(got), [(hex(a), got[a], theirs[a]) for a in got if a not in same][:3]
+
+
+# --- a server that samples the machine, and its agent ---
+
+def children(pid):
+    try:
+        return [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def commands(word):
+    """Processes whose command line has a word, by pid."""
+    found = {}
+    for p in Path("/proc").iterdir():
+        try:
+            line = (p / "cmdline").read_bytes().replace(b"\0", b" ").decode() if p.name.isdigit() else ""
+        except OSError:
+            continue
+        if word in line:
+            found[int(p.name)] = line
+    return found
+
+
+class Sampling(Server):
+    """A server that samples the machine. Its agents are told from those of other servers, of tests before and beside this
+    one, by an environment variable that they inherit."""
+
+    def __init__(self, directory, *options, **more):
+        self.mark = f"WICK_TEST_SERVER={os.getpid()}.{time.time_ns()}"
+        os.environ.pop("WICK_NO_AGENT", None)
+        try:
+            super().__init__(directory, "--set", "agent.rate=97", *options, **dict([self.mark.split("=")]), **more)
+        finally:
+            os.environ["WICK_NO_AGENT"] = "1"
+
+    def is_mine(self, pid):
+        try:
+            return self.mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
+    def agents(self):
+        """Processes of its agent: the starter, the supervisor, and the one that samples."""
+        return [p for p in commands("--feed-fd") if self.is_mine(p)]
+
+    def stored(self):
+        text = self.get("/metrics")[1].decode()
+        return int(re.search(r'wick_agent_batches_total{result="stored"} (\d+)', text).group(1))
+
+    def stop(self):
+        self.p.kill()
+        self.p.wait()
+
+
+def keeper_and_agent(s):
+    def look():
+        text = (s.dir / "log").read_text()
+        if "is off" in text:
+            pytest.skip("this machine lets nobody sample: " + text.splitlines()[-1])
+        agents = s.agents()
+        supervisors = [p for starter in children(s.p.pid) if starter in agents for p in children(starter) if p in agents]
+        pairs = [(p, c) for p in supervisors for c in children(p) if c in agents]
+        return pairs and pairs[0]
+    return wait_for(look)

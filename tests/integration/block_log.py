@@ -18,6 +18,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from wick_tools import some
+
 BLOCK = 4096
 MAX_WRITE = 128 << 10
 RECORD = struct.Struct("<QI")  # offset and length of a write, whose bytes follow; a flush has the length FLUSH
@@ -70,6 +72,7 @@ class Served:
         return b"" if op in (FLUSH_FILE, RELEASE, ACCESS, DESTROY) else -errno.ENOSYS
 
     def run(self):
+        deadline = time.monotonic() + 60
         while True:
             try:
                 message = os.read(self.fd, MAX_WRITE + (64 << 10))
@@ -77,6 +80,9 @@ class Served:
                 continue
             except OSError as e:
                 if e.errno in (errno.ENOENT, errno.EAGAIN):
+                    continue
+                if e.errno == errno.EPERM and time.monotonic() < deadline:  # not mounted yet
+                    time.sleep(0.005)
                     continue
                 return  # unmounted
             _, op, unique, *_ = IN_HEADER.unpack_from(message)
@@ -184,7 +190,7 @@ class Cuts:
     def versions(self, place):
         """Advances to the last flush before place; the versions of each block that was written after it."""
         pending = {}
-        for after, offset, data in self.entries(self.at, place):
+        for after, offset, data in some(self.entries(self.at, place)):
             if data is None:
                 for n, v in pending.items():
                     self.kept[n] = v[-1]

@@ -21,6 +21,18 @@ os.environ.setdefault("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
 os.environ.setdefault("WICK_NO_AGENT", "1")  # servers under test hold what the test sends; test_agent.py turns it on
 
 
+scopes, made = [], []  # of the fixtures that are being set up, innermost last; (directory, scope) that fixtures made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    scopes.append(fixturedef.scope)
+    try:
+        return (yield)
+    finally:
+        scopes.pop()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def enterable_tmp_paths(tmp_path_factory):
     """A server that is started as root becomes another user, which must reach files that a test names for it."""
@@ -29,9 +41,25 @@ def enterable_tmp_paths(tmp_path_factory):
     def mktemp(*args, **kw):
         path = make(*args, **kw)
         path.chmod(0o755)
+        made.append((path, scopes[-1] if scopes else "session"))  # the hook above does not see fixtures of the session
         return path
 
     tmp_path_factory.mktemp = mktemp
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item, nextitem):
+    """What a module made is removed after its last test, unless one of its tests failed: stores of a whole run fill a disk."""
+    result = yield
+    failed = item.session.testsfailed
+    if nextitem is None or nextitem.path != item.path:
+        kept = {"session"} if nextitem is not None else set()  # by scope
+        if failed == getattr(item.session, "failed_before", 0):
+            for path, _ in [m for m in made if m[1] not in kept]:
+                shutil.rmtree(path, ignore_errors=True)
+        made[:] = [m for m in made if m[1] in kept]
+        item.session.failed_before = failed
+    return result
 
 
 @pytest.fixture(scope="session")
@@ -54,10 +82,10 @@ ORACLES = [  # (file, names; all when empty)
 # Modules that measure neither time nor memory and do not look at other processes of the machine: tests/run runs them on
 # all cores at once. Every other module has the machine to itself.
 TOGETHER = set("""
-agent_arm64 alerts cli collector_components collector_peer convert damage_reported demangle diff_gate drift export_url files flows go hardening
-hostile_names howto html k8s_attributes labels manual otlp pprof_golden pprof_http pprof_live pprof_source pprof_sources
+agent_arm64 alerts openapi cli collector_components collector_peer convert damage_reported demangle diff_gate drift export_url extremes files flows go hardening
+hostile_names names_are_text howto html k8s_attributes labels manual otlp pprof_golden pprof_http pprof_live pprof_source pprof_sources
 pprof_symbolz pyroscope pyroscope_rules cold pyroscope_calls pyroscope_clients pyroscope_kept query_text rights scrape_links sdk_arm64
-sdk_cpython sdk_replaced secrets senders serve_symbols store symbols token_env traces ui ui_api ui_assets unwind
+sdk_cpython sdk_replaced secrets senders serve_symbols snapshot endless_answers end_in_time state_files store symbols token_env traces ui ui_api ui_assets unwind
 """.split())
 
 

@@ -197,14 +197,19 @@ def speedscope(path, scale=1):
 
 # --- perf.data: perf script ---
 
+KERNEL = 0xffff800000000000  # its addresses begin here
+
+
 def perf_script(path):
-    """{(dso, address) from the root to the leaf: sum of periods}; callers are one byte before the return address."""
+    """{(dso, address) from the root to the leaf: sum of periods}; callers are one byte before the return address. The first
+    of the program's frames was interrupted, also where kernel code ran."""
     p = subprocess.run(["perf", "script", "-i", str(path), "-F", "tid,period,event,ip,dso"], capture_output=True, check=True, text=True)
     answer, period, frames = defaultdict(int), 0, []
     for line in [*p.stdout.split("\n"), ""]:
         words = line.split()
         if not words and frames:
-            answer[tuple(f"{dso}+{ip - (i > 0 and ip > 0):x}" for i, (ip, dso) in reversed(list(enumerate(frames))))] += period
+            calls = [i > 0 and ip > 0 and (ip < KERNEL) == (frames[i - 1][0] < KERNEL) for i, (ip, _) in enumerate(frames)]
+            answer[tuple(f"{dso}+{ip - call:x}" for call, (ip, dso) in reversed(list(zip(calls, frames))))] += period
             frames = []
         elif words and words[-1].endswith(")") and words[-1].startswith("("):
             frames.append((int(words[0], 16), words[-1][1:-1]))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from go_tools import pprof_command
 from pythons import found
+from sdk_tools import top
 from span_tools import spans_of
 from wick_tools import BUILD, ROOT, WICK
 
@@ -81,7 +82,7 @@ def build_for(python, out, *options):
                    check=True, env=tools_env(), stdout=subprocess.DEVNULL)
     subprocess.run(["meson", "install", "-C", out / "build", "--destdir", out / "dest"], check=True, env=tools_env(), stdout=subprocess.DEVNULL)
     site = next(p for p in (out / "dest").rglob("wick") if (p / "__init__.py").exists()).parent
-    return {"PYTHONPATH": f"{site}:{site / 'wick/shim'}"}
+    return {"PYTHONPATH": str(site)}
 
 
 def others():
@@ -128,6 +129,48 @@ print(json.dumps(truth))
 """
 
 
+LOCKS = """
+import multiprocessing, queue, sys, threading, time
+import wick
+p = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), profile_types=["lock"], file=sys.argv[1], lock_interval=1e-5)
+simple, full, event, condition = queue.SimpleQueue(), queue.Queue(), threading.Event(), threading.Condition()
+semaphore, lock, between = threading.Semaphore(1), threading.Lock(), multiprocessing.Lock()
+def idle_simple_queue(): simple.get()
+def idle_queue(): full.get()
+def idle_event(): event.wait()
+def idle_condition():
+    with condition: condition.wait()
+def waits_semaphore():
+    with semaphore: pass
+def waits_lock():
+    with lock: pass
+def waits_between():
+    with between: pass
+def waits_condition():
+    with condition: pass
+with p:
+    semaphore.acquire(); lock.acquire(); between.acquire()
+    threads = [threading.Thread(target=f) for f in (idle_simple_queue, idle_queue, idle_event, idle_condition, waits_semaphore, waits_lock, waits_between)]
+    for t in threads: t.start()
+    time.sleep(0.2)
+    condition.acquire()
+    threads.append(threading.Thread(target=waits_condition))
+    threads[-1].start()
+    time.sleep(1)
+    condition.notify_all(); condition.release()
+    semaphore.release(); lock.release(); between.release()
+    simple.put(1); full.put(1); event.set()
+    for t in threads: t.join()
+"""
+
+
+def check_locks(path):
+    rows, _ = top(path, "delay")
+    for f in ("waits_semaphore", "waits_lock", "waits_between", "waits_condition"):
+        assert 0.8e9 < rows[f][1] < 3e9, (f, rows)
+    assert sum(v[1] for f, v in rows.items() if f.startswith("idle_")) < 0.1e9, rows
+
+
 def samples(path):
     """[(value, [functions, leaf first], {label: value})], by pprof's own listing."""
     out = subprocess.run([*pprof_command(), "-traces", "-unit=ns", str(path)], capture_output=True, text=True, check=True).stdout
@@ -161,6 +204,53 @@ def check_spans(path, truth):
             wrong.append((value, stack, labels))
     assert right > 0 and sum(w[0] for w in wrong) <= 0.01 * right, wrong
     return right
+
+
+# Tasks that await, in spans and by two kinds of functions. It prints the truth: how long they did.
+AWAITS = """
+import asyncio, json, os, sys, time
+import wick
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+trace.set_tracer_provider(TracerProvider())
+tracer = trace.get_tracer("truth")
+truth = {"downstream": 0, "short": 0}
+async def downstream(seconds):
+    begun = time.monotonic()
+    await asyncio.sleep(seconds)
+    truth["downstream"] += time.monotonic() - begun
+async def short():
+    begun = time.monotonic()
+    await asyncio.sleep(0.02)
+    truth["short"] += time.monotonic() - begun
+async def handler(k):
+    with tracer.start_as_current_span("request") as span:
+        await downstream(3)
+        for _ in range(200):
+            await short()
+async def serve(n):
+    await asyncio.gather(*[asyncio.create_task(handler(k), name=f"request-{k}") for k in range(n)])
+types = ["wall"] if sys.argv[3] == "wall" else ["cpu"]
+p = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), profile_types=types, file=sys.argv[1])
+with p:
+    begun, cpu = time.monotonic(), time.process_time()
+    asyncio.run(serve(int(sys.argv[2])))
+    stats = p.stats()
+    used = (stats["background_ns"] + stats["handler_ns"]) / 1e9
+print(json.dumps({**truth, "used": used, "lasted": time.monotonic() - begun, "lost": stats["lost"], "cpu": time.process_time() - cpu}))
+"""
+
+
+def check_awaits(path, truth, tasks):
+    found = samples(path)
+    for f in ("downstream", "short"):
+        here = [(value, stack, labels) for value, stack, labels in found if f in stack and "[await]" in stack]
+        assert here and all(stack[-3:] == [f, "handler", "[await]"] or stack[-4:] == ["sleep", f, "handler", "[await]"] for _, stack, _ in here), here[:3]
+        assert all("span_id" in labels for _, _, labels in here), here[:3]
+        seen = sum(value for value, _, _ in here) / 1e9
+        assert 0.85 < seen / truth[f] < 1.15, (f, seen, truth)
+    names = {labels.get("asyncio.task.name") for _, stack, labels in found if "[await]" in stack and "handler" in stack}
+    assert names <= {f"request-{k}" for k in range(tasks)} and len(names) >= min(tasks, 8), names
 
 
 def check_published(python, out, env=None):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from agent_tools import GO_CHAIN, WICK, agent_to_file, build, complete_lines, count, folded, is_sampling, needs_bpf, record
-from wick_tools import cpu_seconds, measured, wait_for
+from wick_tools import cpu_seconds, measured, some, wait_for
 
 RATE = 999
 NO_FP = ["-O2", "-fomit-frame-pointer"]
@@ -63,6 +63,26 @@ def test_exact_stacks(tmp_path, kind):
     assert bad == 0 and good > 100, (good, bad)
 
 
+def stacks_by_address(path, exe):
+    """Stacks of an OTLP JSON file from the root, with their CPU time: names, and addresses of frames of exe without one."""
+    request = json.loads(path.read_text())
+    d = request["dictionary"]
+    strings = d["stringTable"]
+
+    def frame(location):
+        for n in location.get("lines", []):
+            if name := strings[d["functionTable"][n["functionIndex"]].get("nameStrindex", 0)]:
+                return name
+        mapping = d["mappingTable"][location.get("mappingIndex", 0)]
+        return int(location.get("address", 0)) if strings[mapping.get("filenameStrindex", 0)] == str(exe) else "other"
+
+    for p in [p for r in request["resourceProfiles"] for s in r["scopeProfiles"] for p in s["profiles"]]:
+        if strings[p["sampleType"]["typeStrindex"]] == "cpu":
+            for x in p.get("samples", []):
+                stack = d["stackTable"][x["stackIndex"]]["locationIndices"]
+                yield [frame(d["locationTable"][i]) for i in reversed(stack)], sum(map(int, x["values"]))
+
+
 def judge_stripped(tmp_path, depth, seconds, rate):
     """Whole chains and others, by the addresses that are there instead of names."""
     exe = build(tmp_path, "chain.c", "chain", *NO_FP)
@@ -72,12 +92,12 @@ def judge_stripped(tmp_path, depth, seconds, rate):
         if len(f) == 4:
             symbols[f[3]] = (int(f[0], 16), int(f[1], 16))
     subprocess.run(["strip", exe], check=True)
-    rows, _ = record(tmp_path, "--", exe, depth, seconds, rate=rate)
+    out = tmp_path / "recorded.json"
+    subprocess.run([WICK, "record", "-q", "-F", str(rate), "-o", out, "--", exe, str(depth), str(seconds)], check=True, timeout=900)
     good = bad = 0
-    for stack, value in rows:
-        at = [next((s for s, (a, n) in symbols.items() if re.fullmatch(r"0x[0-9a-f]+", f) and a <= int(f, 16) < a + n), f)
-              for f in stack]
-        assert not {"leaf", "rec", "worker", "main"} & set(stack)
+    for stack, value in some(stacks_by_address(out, exe)):
+        assert not {"leaf", "rec", "worker", "main"} & {f for f in stack if isinstance(f, str)}
+        at = [next((s for s, (a, n) in symbols.items() if not isinstance(f, str) and a <= f < a + n), f) for f in stack]
         if "leaf" not in at:
             continue
         user = at[:at.index("leaf") + 1]
@@ -120,7 +140,7 @@ def test_too_deep_is_said(tmp_path):
     assert sum(early) < 0.2 * sum(n for _, n in rows), rows
     assert deep and all(s[0] == "[truncated]" and s.count("rec") == 1022 for s in deep)
     less = [s for s, _ in rows if "leaf" not in s and "rec" in s]  # on its way down or up
-    assert all(s[0] == "_start" and s.count("rec") < 1023 or s[0] == "[truncated]" and s.count("rec") >= 1022 for s in less)
+    assert all(s[0] == "_start" and s.count("rec") < 1023 or s[0] == "[truncated]" and s.count("rec") >= 1022 for s in less)  # may be none
 
 
 def test_copied_stacks_are_the_same(tmp_path):
@@ -170,6 +190,12 @@ static double used(clockid_t c) { struct timespec t; clock_gettime(c, &t); retur
 static void *burn(void *x) { while (used(CLOCK_THREAD_CPUTIME_ID) < 0.003); return x; }
 int main(void) { pthread_t t; while (used(CLOCK_PROCESS_CPUTIME_ID) < 0.6) { pthread_create(&t, 0, burn, 0); pthread_join(t, 0); } }
 """
+
+
+def test_why_there_are_no_samples():
+    for how, why in ((("-t", "offcpu", "--threshold", "10s"), "the sampled processes did not wait"), (("-e", "page-faults/1000000"), "the sampled processes caused no such event")):
+        p = subprocess.run([WICK, "record", *how, "--", "true"], capture_output=True, text=True, timeout=60)
+        assert p.returncode == 1 and f"no samples: {why}" in p.stderr, p.stderr
 
 
 def test_what_is_not_sampled_without_bpf_is_told(tmp_path):
@@ -325,19 +351,20 @@ def test_an_agent_that_gets_no_turn_loses_nothing(tmp_path):
     p = subprocess.Popen([exe, "5", "60"], stdout=subprocess.DEVNULL)
     stats = tmp_path / "stats.json"
     try:
-        r = subprocess.Popen([WICK, "record", "-q", "--unwind", "copy", "-F", "499", "-d", "6s", "--stats", stats, "-o", tmp_path / "x.folded",
+        r = subprocess.Popen([WICK, "record", "-q", "--unwind", "copy", "-F", "499", "-d", "120s", "--stats", stats, "-o", tmp_path / "x.folded",
                               "-p", str(p.pid)])
         wait_for(lambda: is_sampling(r.pid))
         cpu = cpu_seconds(p.pid)
         os.kill(r.pid, signal.SIGSTOP)
         wait_for(lambda: cpu_seconds(p.pid) - cpu > 2)  # 1000 copies of 8 KiB are more than the buffer's 4 MiB
         os.kill(r.pid, signal.SIGCONT)
+        os.kill(r.pid, signal.SIGINT)  # not after a fixed time: on a busy machine the program has less of it
         assert r.wait(60) == 0
     finally:
         p.kill()
         p.wait()
     n = json.loads(stats.read_text())
-    assert n["lost"] == 0 and n["samples"] > 900, n
+    assert n["lost"] == 0 and n["samples"] > 800, n
 
 
 def stacks_by_program(request):
@@ -457,7 +484,7 @@ def test_serve_with_its_agent(tmp_path):
         for question in ("top?", "flame?", "series?", "coverage?", "callers?function=leaf&"):  # the rate in force is in each
             with urllib.request.urlopen(url + f"/api/v1/{question}query=cpu%7Bservice.name%3D%22served_chain%22%7D") as r:
                 rate = json.load(r)["rate"]
-            assert all(1 <= hz <= 99 for hz in (rate if isinstance(rate, list) else [rate])), (question, rate)
+            assert all(1 <= hz <= 99 for hz in some(rate if isinstance(rate, list) else [rate])), (question, rate)
         text = subprocess.run([WICK, "query", "top", "--server", url], capture_output=True, text=True, timeout=60).stdout
         assert re.search(r"^sampled at \d+( to \d+)? Hz(, on average \d+)?$", text, re.M), text
         children = subprocess.run(["pgrep", "-P", str(p.pid)], capture_output=True, text=True).stdout.split()
@@ -523,19 +550,35 @@ def test_agent_exports(tmp_path):
     attrs = {a["key"]: a["value"] for a in resource["resource"]["attributes"]}
     assert attrs["service.name"]["stringValue"] == "exported_chain" and len(attrs["service.version"]["stringValue"]) == 40
     scope = {a["key"] for a in resource["scopeProfiles"][0]["scope"]["attributes"]}
-    assert scope >= {"wick.rate", "wick.lost", "wick.cpu_ns", "wick.governor"}
+    assert scope >= {"wick.rate", "wick.lost", "wick.cpu_ns", "wick.governor", "wick.via"}
     profile = resource["scopeProfiles"][0]["profiles"][0]
     strings = line["dictionary"]["stringTable"]
     assert strings[profile["sampleType"]["typeStrindex"]] == "cpu" and int(profile["period"]) == 10101010
-    assert all(s["timestampsUnixNano"] for s in profile["samples"])
+    assert all(s["timestampsUnixNano"] for s in some(profile["samples"]))
     keys = {strings[a["keyStrindex"]] for a in line["dictionary"]["attributeTable"] if "keyStrindex" in a}
     assert keys >= {"thread.name", "thread.id", "cpu.logical_number", "profile.frame.type", "process.executable.build_id.gnu"}
 
 
 def test_agent_asks_kubernetes(tmp_path):
-    """Names of the pod that a process says it is in."""
+    """Names of the pod that a process says it is in, and the name that the pod's annotation gives the service. A pod that asks for it
+    is scraped."""
+    scraped = []
+
+    class Target(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            scraped.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    target = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Target)
+    threading.Thread(target=target.serve_forever, daemon=True).start()
     pods = {"items": [{"metadata": {"name": "cart-1", "namespace": "shop", "uid": "uid-1",
-                                    "ownerReferences": [{"kind": "StatefulSet", "name": "cart", "controller": True}]}}]}
+                                    "annotations": {"wick.dev/service": "the-cart", "wick.dev/scrape": "true", "wick.dev/port": str(target.server_port)},
+                                    "ownerReferences": [{"kind": "StatefulSet", "name": "cart", "controller": True}]},
+                       "status": {"phase": "Running", "podIP": "127.0.0.1"}}]}
 
     class Api(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -561,12 +604,15 @@ def test_agent_asks_kubernetes(tmp_path):
                 return "k8s.pod.name" in seen
 
             wait_for(attributes, why=lambda: seen)
+            wait_for(lambda: any(p.startswith("/debug/pprof/heap") for p in scraped), why=lambda: scraped)
     finally:
         burner.kill()
         burner.wait()
-        api.shutdown()
-        api.server_close()
+        for s in (api, target):
+            s.shutdown()
+            s.server_close()
     assert (seen["k8s.pod.name"], seen["k8s.namespace.name"], seen["k8s.statefulset.name"]) == ("cart-1", "shop", "cart")
+    assert seen["service.name"] == "the-cart"
 
 
 def test_off_cpu_sum(tmp_path):

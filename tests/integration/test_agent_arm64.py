@@ -27,7 +27,7 @@ def bpf_object(tmp_path_factory):
 
 def test_bpf_programs(bpf_object):
     """What is read of the kernel is what an arm64 one has."""
-    text = subprocess.run(["bpftool", "btf", "dump", "file", bpf_object], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run([ROOT / "tools/bpftool", "btf", "dump", "file", bpf_object], capture_output=True, text=True, check=True).stdout
     sections = subprocess.run(["readelf", "-SW", bpf_object], capture_output=True, text=True, check=True).stdout
     assert "tp_value" in text and "fsbase" not in text and "'user_pt_regs'" in text
     assert all(x in sections for x in ("perf_event", "tp_btf/sched_switch", "tp_btf/sched_process_fork"))
@@ -35,7 +35,7 @@ def test_bpf_programs(bpf_object):
 
 @pytest.mark.slow
 def test_files(tmp_path, bpf_object):
-    skeleton = subprocess.run(["bpftool", "gen", "skeleton", bpf_object, "name", "agent_bpf"], capture_output=True, text=True, check=True)
+    skeleton = subprocess.run([ROOT / "tools/bpftool", "gen", "skeleton", bpf_object, "name", "agent_bpf"], capture_output=True, text=True, check=True)
     (tmp_path / "agent_bpf.skel.h").write_text(skeleton.stdout)
     names = re.findall(r"'([^']+\.c)'", (AGENT / "meson.build").read_text())
     files = [AGENT / n for n in names] + [ROOT / "src/unwind" / n for n in ("remote.c", "table.c", "cfi.c", "elf_table.c")]

@@ -100,8 +100,8 @@ def test_replaced_binary(tmp_path, shop):
 
 
 def children(pid):
-    """Its symbolizers. The process that reads tables stays as long as the agent."""
-    return [c for c in child_pids(pid) if b"--tables" not in cmdline(c)]
+    """Its symbolizers for lines. The processes that read tables and memory stay as long as the agent."""
+    return [c for c in child_pids(pid) if b"symbolize" in cmdline(c) and b"--tables" not in cmdline(c)]
 
 
 def test_agent(tmp_path, shop):

@@ -1,10 +1,11 @@
 """The outside face that all commands share: help, exit statuses, and errors of one line that name the command and the cause."""
 import os
 import re
+import signal
 import subprocess
 
 import pytest
-from wick_tools import ROOT, WICK
+from wick_tools import ROOT, WICK, some
 
 
 def wick(*args, cwd=None):
@@ -35,6 +36,38 @@ def test_help_of(command):
     assert re.fullmatch(rf"wick:? {command}: unknown option --surely-not; .*--help.*\n", p.stderr), p.stderr
 
 
+def test_help_fits_a_terminal():
+    """80 columns, for every command and every question; what a question does not take is not in its help."""
+    questions = re.findall(r"^  ([a-z_]+)  +\S", wick("query", "--help").stdout.split("\nexamples:")[0], re.M)
+    assert len(questions) > 20
+    texts = {(): wick("--help").stdout, **{(c,): wick(c, "--help") for c in COMMANDS}, **{("query", q): wick("query", q, "--help") for q in questions}}
+    texts = {k: v if isinstance(v, str) else v.stdout + v.stderr for k, v in texts.items()}  # pprof's is on stderr, as Go's
+    assert not [(k, line) for k, v in texts.items() for line in v.splitlines() if len(line) > 80]
+    for q in questions:
+        assert texts["query", q].startswith(f"usage: wick query {q}"), q
+    assert "--sort" in texts["query", "top"] and "--step" not in texts["query", "top"]
+    assert "--step" in texts["query", "series"] and "--html" not in texts["query", "series"] and "--html" in texts["query", "verdict"]
+    assert "SELECTOR" not in texts["query", "types"] and "--from" not in texts["query", "types"]
+
+
+NUMBERS = ("HZ", "N", "TIME", "SIZE", "BYTES", "PERCENT", "PID", "P", "FD", "ADDR", "TYPES", "EVENTS", "WORD")
+COMPLETE = {"run": ["--", "true"], "record": ["--", "true"], "top": ["-n", "1"], "agent": ["--export", "http://127.0.0.1:1"], "pgo": ["shop"],
+            "store": ["stats"], "token": ["list"], "convert": ["a", "b.folded"], "diff": ["a", "b"], "dump": ["1"], "symbolize": ["/bin/true", "0"]}
+
+
+@pytest.mark.parametrize("command", [c for c in COMMANDS if c not in ("pprof", "dump", "uninstall")])  # the last two take no values
+def test_values_that_are_none(command, tmp_path):
+    """What cannot be a number, a time, an address or one of a few words is wrong use, before anything is done."""
+    for name, value in some(re.findall(r"^  (?:-\w, |    )--([\w-]+) (\S+)", wick(command, "--help").stdout, re.M)):
+        if value not in NUMBERS and "|" not in value:
+            continue
+        rest = ["-a"] if (command, name) == ("record", "include") else COMPLETE.get(command, [])
+        if (command, name) == ("record", "pid"):
+            rest = []
+        p = wick(command, f"--{name}", "abc", *rest, cwd=tmp_path)
+        assert p.returncode == 2 and "abc" in p.stderr and f"--{name}" in p.stderr and p.stderr.count("\n") == 1, (command, name, p)
+
+
 @pytest.mark.parametrize("args,status,words", [
     (["bogus"], 2, "wick: unknown command 'bogus'"),
     (["recrod"], 2, "wick: unknown command 'recrod'; did you mean 'record'?"),
@@ -49,9 +82,11 @@ def test_help_of(command):
     (["query"], 2, "WHAT is required"),
     (["query", "bogus"], 2, "unknown query 'bogus'"),
     (["query", "top", "cpu", "memory"], 2, "unexpected argument 'memory'"),
-    (["query", "top", "--server", "ftp://x"], 1, "'ftp://x/api/v1/top' is not a URL"),
+    (["query", "top", "--server", "ftp://x"], 2, "'ftp://x/api/v1/top' is not a URL"),
     (["query", "top", "--server", "127.0.0.1:1"], 1, "cannot connect to 127.0.0.1:1: Connection refused"),
     (["query", "top", "--store", "text"], 1, "cannot open 'text': Not a directory"),
+    (["query", "types", "--limit", "5"], 2, "--limit is not an option of 'types'; wick query types --help lists them"),
+    (["query", "top", "--store", "new", "--step", "1m"], 2, "--step is not an option of 'top'"),
     (["pgo"], 2, "SERVICE is required"),
     (["mcp", "x"], 2, "unexpected argument 'x'"),
     (["doctor", "x"], 2, "unexpected argument 'x'"),
@@ -70,8 +105,8 @@ def test_help_of(command):
     (["symbols", "upload", "missing"], 1, "cannot open 'missing': No such file or directory"),
     (["convert", "text"], 2, "IN and OUT are required"),
     (["convert", "text", "out"], 2, "cannot tell the output format from the name 'out'"),
-    (["convert", "text", "-", "--to", "xml"], 2, "--to: unknown format 'xml'"),
-    (["convert", "text", "o.folded", "--from", "xml"], 2, "--from: unknown format 'xml'"),
+    (["convert", "text", "-", "--to", "xml"], 2, "--to: 'xml' is not otlp, speedscope, "),
+    (["convert", "text", "o.folded", "--from", "xml"], 2, "--from: 'xml' is not auto, pprof, "),
     (["convert", "text", "o.folded", "--base", "x"], 2, "--base requires the output format html"),
     (["convert", "text", "o.html", "--annotate"], 2, "--annotate requires the output format folded"),
     (["convert", "text", "o.pprof", "--compress", "lz4"], 2, "--compress: 'lz4' is not none, gzip or zstd"),
@@ -80,7 +115,16 @@ def test_help_of(command):
     (["convert", ".", "o.folded"], 1, "cannot read '.': Is a directory"),
     (["run"], 2, "no command given"),
     (["run", "-t", "bogus", "--", "true"], 2, "--type: 'bogus' is not one of"),
-    (["run", "--", "surely-not-there"], 1, "command 'surely-not-there' not found"),
+    (["run", "--export", "foo", "--", "true"], 2, "--export 'foo' is not an endpoint such as http://localhost:4317"),
+    (["run", "--export", "http://", "--", "true"], 2, "--export: "),
+    (["run", "--pprof", "6060", "--", "true"], 2, "--pprof '6060' is not an address"),
+    (["record", "-p", "abc"], 2, "--pid: 'abc' is not a process id"),
+    (["record", "-p", "0"], 2, "--pid: '0' is not a process id"),
+    (["record", "-p", str(2 ** 31 - 1)], 1, "no such process: 2147483647"),
+    (["record", "-a", "--include", "abc"], 2, "abc"),
+    (["top", "--filter", "("], 2, "--filter: "),
+    (["store", "stats", "--from", "yesterday"], 2, "--from: "),
+    (["run", "--", "surely-not-there"], 127, "command 'surely-not-there' not found"),
     (["dump"], 2, "exactly one PID is required"),
     (["dump", str(2 ** 31 - 1)], 1, f"no such process: {2 ** 31 - 1}"),
     (["symbolize"], 2, "BINARY and ADDRESS are required"),
@@ -98,6 +142,19 @@ def test_wrong_use(tmp_path, args, status, words):
     p = wick(*args, cwd=tmp_path)
     assert p.returncode == status and not p.stdout
     assert words in p.stderr and p.stderr.startswith("wick") and p.stderr.count("\n") == 1, p.stderr
+
+
+@pytest.mark.parametrize("args", [["convert", "text.folded", "-", "--to", "folded"], ["query", "--help"], ["doctor"],
+                                  ["top", "-n", "2", "-d", "1", "--via", "perf", "-p", str(os.getpid())]])
+def test_reader_that_is_gone(tmp_path, args):
+    """As in `| head`: no message, and the status that the shell gives to SIGPIPE."""
+    (tmp_path / "text.folded").write_text("a;b 1\n")
+    read, write = os.pipe()
+    os.close(read)
+    p = subprocess.Popen([WICK, *args], cwd=tmp_path, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    err = p.communicate(timeout=60)[1]
+    assert p.returncode == -signal.SIGPIPE and "roken pipe" not in err, (p.returncode, err)
 
 
 def test_no_server():

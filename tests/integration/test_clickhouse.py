@@ -3,7 +3,6 @@
 version, libchdb behind an HTTP server (chdb_peer.py). All of it is slow but the first tests, which need no server."""
 import base64
 import http.server
-import json
 import os
 import random
 import re
@@ -19,7 +18,7 @@ import pytest
 import chdb_peer
 import clickhouse_peer
 import minio_peer
-from wick_tools import BUILD, SHOP, WICK, Server, log_of, request, tokens_of, wait_for
+from wick_tools import BUILD, SHOP, WICK, Server, free_port, log_of, request, some, tokens_of, wait_for
 
 slow = pytest.mark.slow
 SCHEMA = 4  # the version of the tables
@@ -35,7 +34,7 @@ def test_refuses_what_it_cannot_do(tmp_path):
         return p.stdout + p.stderr
 
     assert "must not contain a password" in run("serve", "--store", "clickhouse://u:x@127.0.0.1:1/wick")
-    assert "127.0.0.1:1" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--http", "127.0.0.1:0")
+    assert "127.0.0.1:1" in run("store", "stats", "--store", "clickhouse://u@127.0.0.1:1/wick")
     assert "need a store that servers share" in run("serve", "--store", str(tmp_path / "s"), "--role", "query")
     assert "role" in run("serve", "--store", "clickhouse://u@127.0.0.1:1/wick", "--role", "both")
 
@@ -72,6 +71,9 @@ class Hung(http.server.BaseHTTPRequestHandler):
             answer = self.server.schema
         elif sql.startswith("INSERT"):
             self.server.inserts.append((sql.split()[2], body))
+            if self.server.refuses:
+                self.send_error(500)
+                return
             if self.server.hangs:
                 self.server.ended.wait(60)
                 return
@@ -87,10 +89,11 @@ class Hung(http.server.BaseHTTPRequestHandler):
 class HungPeer(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Hung)
+    def __init__(self, port=0):
+        super().__init__(("127.0.0.1", port), Hung)
         self.inserts, self.hangs, self.ended, self.schema = [], True, threading.Event(), b"%d\n" % SCHEMA
         self.silent = False  # True: nothing is answered
+        self.refuses = False  # True: every INSERT fails
         self.password, self.refused = None, 0
         self.hostile = None  # answers queries
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -229,7 +232,7 @@ def test_hostile_answers(tmp_path, kind):
             peer.hostile = HOSTILE[kind]
             statuses = {path: answer for path, answer in hostile_queries(s)}
             assert s.p.poll() is None, log_of(s)
-            assert all(status in (200, 500, 502, 503, 504) for status, _ in statuses.values()), statuses
+            assert all(status in (200, 500, 502, 503, 504) for status, _ in some(statuses.values())), statuses
             if kind in ("truncated", "length that cannot be", "slow"):
                 assert statuses["top?query=cpu"][0] >= 500 and b"ClickHouse" in statuses["top?query=cpu"][1], statuses
             assert rss_kb(s.p.pid) < 600_000
@@ -269,6 +272,66 @@ def test_ends_while_it_starts(tmp_path):
             assert p.returncode != 0
         finally:
             p.kill()
+
+
+def test_starts_while_clickhouse_is_away(tmp_path):
+    """ack: quorum: the server starts, refuses with the reason and 503, and accepts as soon as ClickHouse is there, without a restart."""
+    port = free_port()
+    url = f"clickhouse://default@127.0.0.1:{port}/wick"
+    s, asking = serve(tmp_path, "s", url), serve(tmp_path, "query", url, "--role", "query")
+    try:
+        status, body = s.send(request(SHOP))
+        assert status == 503 and f"127.0.0.1:{port}".encode() in body, (status, body)
+        assert s.get("/readyz")[0] == 503 and s.get("/healthz")[0] == 200
+        status = s.json("/api/v1/status")
+        assert not status["storing"] and f"127.0.0.1:{port}" in status["problem"]
+        for x in (s, asking):
+            code, body = x.get("/api/v1/top?query=cpu")
+            assert code == 503 and f"127.0.0.1:{port}".encode() in body, (code, body)
+        assert f"127.0.0.1:{port}" in log_of(s)
+        with HungPeer(port) as peer:
+            peer.hangs = False
+            wait_for(lambda: s.send(request(SHOP))[0] == 200)
+            assert {t for t, _ in peer.inserts} >= {"samples", "profiles"}
+            assert s.get("/readyz")[0] == 200 and s.json("/api/v1/status")["storing"]
+    finally:
+        s.stop()
+        asking.stop()
+
+
+def test_depth_of_the_spool(tmp_path):
+    """What is acknowledged and not in ClickHouse yet: number, size and age in metrics and status, and in answers that lack it, also after
+    a restart; nothing of it is left when ClickHouse has it."""
+    with HungPeer() as peer:
+        peer.hangs, peer.refuses = False, True
+        s = serve(tmp_path, "s", peer.url(), "--set", "store.ack=spool", "--set", f"store.spool={tmp_path}/log")
+
+        def spool():
+            return s.json("/api/v1/status")["spool"]
+
+        def metric(name):
+            return float(re.search(rf"^wick_store_spool_{name} (\S+)$", s.get("/metrics")[1].decode(), re.M).group(1))
+
+        try:
+            assert spool() == {"records": 0, "bytes": 0, "seconds": 0} and metric("age_seconds") == 0
+            assert s.send(request(SHOP))[0] == 200
+            begin = time.monotonic()
+            wait_for(lambda: spool()["seconds"] >= 2, why=spool)
+            assert 2 <= metric("age_seconds") <= time.monotonic() - begin + 2 and metric("records") == 1 and metric("bytes") > 100
+            s.stop()
+            s.start()
+            assert s.send(request(SHOP, service="other"))[0] == 200
+            wait_for(lambda: spool()["records"] == 2, why=spool)
+            assert 2 <= metric("age_seconds") <= time.monotonic() - begin + 2
+            notes = s.json("/api/v1/top?query=cpu")["notes"]
+            assert notes["spool"]["seconds"] >= 2 and notes["spool"]["bytes"] == spool()["bytes"], notes
+            p = subprocess.run([WICK, "query", "top", "--server", s.url], capture_output=True, text=True)
+            assert "still in the server's spool" in p.stdout + p.stderr, p
+            peer.refuses = False
+            wait_for(lambda: spool() == {"records": 0, "bytes": 0, "seconds": 0}, why=spool)
+            assert "notes" not in s.json("/api/v1/top?query=cpu") and metric("age_seconds") == 0
+        finally:
+            s.stop()
 
 
 @pytest.fixture(scope="module", params=["18.16", "current"])
@@ -404,7 +467,7 @@ def test_spool(tmp_path):
         nonlocal sent
         for _ in range(times):
             sent += 1
-            for t in tokens:
+            for t in some(tokens):
                 r = request(SHOP, start=time.time_ns() - 600 * 10**9 + sent)
                 status, body = s.send(r, t)
                 assert status == 200, body
@@ -539,7 +602,7 @@ def test_cluster_loses_a_replica(tmp_path):
         for x in loads:
             x.join()
         print("accepted", [x.accepted for x in loads], "refused", [x.refused for x in loads])
-        for x in loads:
+        for x in some(loads):
             # the last request may have been stored without having been acknowledged
             assert total(s, f"cpu{{service.name=%22{x.service}%22}}") - x.accepted in (0, Load.VALUE)
         for a, b in ((0, 1), (2, 3)):

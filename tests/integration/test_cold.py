@@ -8,7 +8,7 @@ import time
 
 import minio_peer
 import pytest
-from wick_tools import SHOP, WICK, Server, free_port, log_of, request, token_of, tokens_of, wait_for
+from wick_tools import SHOP, WICK, Server, free_port, log_of, request, some, token_of, tokens_of, wait_for
 
 slow = pytest.mark.slow
 DAY = 86400 * 10**9
@@ -31,9 +31,9 @@ def test_refused_by_check_and_by_start(tmp_path):
             (["store.cold=/some/directory"], "is not a location of objects"),
             (["store.cold=s3://bucket", "store.dir=memory"], "only possible with a store in a directory"),
             (["store.ack=spool"], "only possible with ClickHouse"),
-            (["store.ack=never"], "is not quorum or spool"),
-            (["store.engine=rocks"], "is not segment or memory"),
-            (["store.timestamps=seconds"], "is not ns, us, ms or off"),
+            (["store.ack=never"], "one of quorum, spool"),
+            (["store.engine=rocks"], "one of segment, memory"),
+            (["store.timestamps=seconds"], "one of ns, us, ms, off"),
             (["listen.http=0.0.0.0:4040"], "is not a loopback address"),
             ([f"listen.tls.cert_file={tls}", f"listen.tls.key_file={tls}"], "no-such.pem")]:
         code, said = check(tmp_path, *sets)
@@ -82,7 +82,7 @@ def test_minio(tmp_path, minio):
     s.root = token_of(s, "admin")
     try:
         for i in range(0, 24 * 12):
-            for t in tokens:
+            for t in some(tokens):
                 assert s.send(request(SHOP, start=midnight + i * 300 * 10**9), t)[0] == 200
         assert s.send(request(SHOP, start=now - 60 * 10**9), tokens[0])[0] == 200
         want = total(s, tokens[0], midnight, midnight + DAY)
@@ -94,7 +94,7 @@ def test_minio(tmp_path, minio):
         assert len(list((d / "store").glob("*/seg/*.cold"))) == 2
         s.stop()
         s.start()
-        for t in tokens:  # one service over a cold day: at most three round trips, at most a second
+        for t in some(tokens):  # one service over a cold day: at most three round trips, at most a second
             rounds = metric(s, "wick_store_cold_rounds_total")
             begin = time.monotonic()
             assert total(s, t, midnight, midnight + DAY) == want
@@ -160,7 +160,7 @@ def test_round_trips_of_a_cold_day(tmp_path, minio):
         try:
             sent = {}
             for i in range(96):
-                for t, token in enumerate(tokens):
+                for t, token in some(enumerate(tokens)):
                     for service in ("cart", "shop"):
                         samples = [(f"main;{service};f{(i * 7 + j) % 50}", 1 + (i + j + t) % 9, False) for j in range(20)]
                         assert s.send(request(samples, service=service, start=midnight + i * 900 * 10**9), token)[0] == 200
@@ -169,7 +169,7 @@ def test_round_trips_of_a_cold_day(tmp_path, minio):
             s.start()
             wait_for(lambda: metric(s, "wick_store_cold_segments") == 2 and not list((d / "store").glob("*/seg/*.seg")), 180, "both days are moved")
             proxy.delay = 0.2
-            for token, service in sent:
+            for token, service in some(sent):
                 s.stop()
                 s.start()
                 before = len(proxy.requests)

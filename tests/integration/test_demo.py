@@ -11,7 +11,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from wick_tools import ROOT, WICK, wait_for
+from wick_tools import ROOT, WICK, descendants, wait_for
 
 
 def children(pid):
@@ -71,8 +71,13 @@ def test_bad_deploy_is_found(demo):
         return None
 
     wait_for(whole_trace, why="a trace with all its spans")
-    lines = ask(url, "lines", query='cpu{service.name="checkout"}', function="discount_matches")["rows"]
-    file = next(r["file"] for r in lines if r["line"])  # shown from the binary's own copy, whatever tree it was built in
+
+    def file_of_line():
+        """Lines are looked up after the samples have arrived."""
+        rows = ask(url, "lines", query='cpu{service.name="checkout"}', function="discount_matches")["rows"]
+        return next((r["file"] for r in rows if r.get("line")), None)
+
+    file = wait_for(file_of_line, 60, "lines")  # shown from the binary's own copy, whatever tree it was built in
     assert ask(url, "source", file=file)["text"] == (ROOT / "src/demo/demo_shop.c").read_text()
     other = ask(url, "source", file="/etc/passwd", missing="ok")
     assert other["text"] is None and "not /etc/passwd" in other["reason"]
@@ -116,3 +121,21 @@ def test_interrupt_leaves_nothing(demo):
     wait_for(lambda: not children(p.pid) and not [x for x in pids if Path(f"/proc/{x}").exists()], why=lambda: children(p.pid))
     with pytest.raises(OSError):
         urllib.request.urlopen(url, timeout=2)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("sig", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_of_a_killed_demo(demo, sig):
+    """The server is another user's and the services are programs of their own: all end with the demo, however it ends."""
+    p, url, cwd = demo
+    pids = wait_for(lambda: (d := descendants(p.pid)) and len(d) >= 4 and d, 60)
+    assert ask(url, "types") is not None
+    p.send_signal(sig)
+    p.wait()
+    wait_for(lambda: not [x for x in pids if alive(x)], 20, lambda: str(children(pids[0])))

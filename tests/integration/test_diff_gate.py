@@ -8,7 +8,7 @@ import pytest
 from drift_tools import MINUTE, minute_ago, send, shares
 from wick_tools import WICK, Server
 
-PASSED, FAILED, UNDECIDED = 0, 1, 2
+PASSED, FAILED, UNDECIDED, INCONCLUSIVE = 0, 1, 2, 3
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,6 @@ def test_conditions(files):
     condition(files, 'total > +9%', FAILED)
     condition(files, 'total("parse") > 22pt', FAILED)  # the share in NEW
     condition(files, 'total("parse") > 23%', PASSED)
-    condition(files, 'total("no_such_function") > +0.1pt', PASSED)
     condition(files, r'total("pa\x72se") > +2pt', FAILED)  # RE2
 
 
@@ -76,13 +75,31 @@ def test_significance(files):
     assert c["p"] < 0.001 and abs(c["value"] - 9) < 1e-9  # means 20.5 and 29.5 of 100
     # Welch's t by hand: variances 5/3 on both sides, 4 profiles each: t = 9 / sqrt(10/12) = 9.859, 6 degrees of freedom
     assert abs(c["p"] - 6.287e-05) < 2e-6, c["p"]
-    c = condition(files, 'total("parse") > +0.5pt', PASSED, old=side("o"), new=side("c"))  # one point, within the noise
+    c = condition(files, 'total("parse") > +0.5pt', INCONCLUSIVE, old=side("o"), new=side("c"))  # one point, within the noise
     assert 0.05 < c["p"] < 1 and abs(c["value"] - 1) < 1e-9
-    condition(files, 'total("parse") > +2pt', PASSED, old=side("w"), new=side("w").replace("w0", "n0"))
+    condition(files, 'total("parse") > +2pt', INCONCLUSIVE, old=side("w"), new=side("w").replace("w0", "n0"))
     answer = json.loads(diff(files, "--json", old=side("o"), new=side("n")).stdout)
     rows = {r["function"]: r for r in answer["functions"]}
     assert answer["profiles"] == [4, 4] and rows["parse"]["significant"] and rows["parse"]["p"] < 0.01
     assert rows["parse"] == answer["functions"][0] and abs(rows["parse"]["points"] - 9) < 1e-6
+
+
+def test_inconclusive(files):
+    """What the profiles cannot decide is neither passed nor failed, at either side of the limit; what they can is."""
+    old, new = ",".join(f"o{i}.folded" for i in range(4)), ",".join(f"c{i}.folded" for i in range(4))  # +1 point, reach 2.23
+    p = diff(files, "--fail-if", 'total("parse") > +0.5pt', old=old, new=new, status=INCONCLUSIVE)
+    assert 'INCONCLUSIVE: total("parse") > +0.5pt: +1 points' in p.stdout and "± 2.23" in p.stdout, p.stdout
+    c = condition(files, 'total("parse") > +3.2pt', INCONCLUSIVE, old=old, new=new)
+    assert c["outcome"] == "inconclusive" and not c["failed"] and abs(c["reach"] - 2.447 * (10 / 12) ** 0.5) < 0.001  # t of 6 degrees
+    condition(files, 'total("parse") > +3.3pt', PASSED, old=old, new=new)
+    condition(files, 'total("parse") < -1.2pt', INCONCLUSIVE, old=old, new=new)
+    condition(files, 'total("parse") < -1.3pt', PASSED, old=old, new=new)
+    gate = ("--fail-if", 'total("parse") > +0.5pt')
+    diff(files, *gate, "--inconclusive", "pass", old=old, new=new, status=PASSED)
+    diff(files, *gate, "--inconclusive", "fail", old=old, new=new, status=FAILED)
+    assert "inconclusive ❔" in diff(files, *gate, "--markdown", old=old, new=new, status=INCONCLUSIVE).stdout
+    # one that fails is worse than one that cannot be decided; and it is not hidden by --inconclusive pass
+    diff(files, *gate, "--fail-if", "total > 1", "--inconclusive", "pass", old=old, new=new, status=FAILED)
 
 
 def test_markdown(files):
@@ -100,6 +117,9 @@ def test_markdown(files):
     (["--fail-if", 'total("x") > +2furlongs'], "a unit"),
     (["--fail-if", 'total("(") > +2pt'], "--fail-if"),
     (["--fail-if", 'total("x") > +1cores'], "cores require"),
+    (["--fail-if", 'total("no_such_function") > +0.1pt'], "no function of either side matches"),
+    (["--fail-if", 'self("^Parse$") > 1pt'], "no function of either side matches"),
+    (["--inconclusive", "maybe"], "--inconclusive: 'maybe' is not pass or fail"),
     (["--type", "nonsense"], "no sample type 'nonsense'"),
 ])
 def test_undecided(files, words, message):

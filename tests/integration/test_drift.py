@@ -11,7 +11,7 @@ import pytest
 from drift_tools import MINUTE, SECOND, instance, minute_ago, query, send, shares
 from engine_places import place_of
 from ui_data import Request
-from wick_tools import WICK, Server
+from wick_tools import WICK, Server, some
 
 FIELDS = {"function", "before", "now", "points", "cores", "p", "significant"}
 
@@ -40,7 +40,7 @@ def test_two_points(server):
     words = ["drift", 'cpu{service.name="two"}', *ranges(start, 30, 10)]
     answer = query(server, *words)
     rows = {r["function"]: r for r in answer["drift"]}
-    assert all(FIELDS <= set(r) for r in answer["drift"])
+    assert all(FIELDS <= set(r) for r in some(answer["drift"]))
     assert answer["instances"] == 5 and answer["windows"] == 40
     assert 0 < answer["minimum_detectable_points"] < 2
     assert {"encode"} <= significant(answer).keys() <= {"encode", "handle"}, answer["drift"]  # handle calls encode: +1.2 points
@@ -148,7 +148,7 @@ def test_refused(server):
                            (["drift", "cpu", "--baseline-from", start, "--min-points", "-1"], "min_points"),
                            (["drift", "cpu", "--baseline-from", start, "--share", "half"], "share")):
         p = subprocess.run([WICK, "query", *words, "--server", server.url], capture_output=True, text=True, timeout=60)
-        assert p.returncode == 1 and message in p.stderr, p.stderr
+        assert p.returncode == 2 and message in p.stderr, p.stderr
     answer = query(server, "drift", 'cpu{service.name="nobody"}', "--baseline-from", "now-2h", "--baseline-to", "now-1h", status=4)
     assert answer["drift"] == [] and answer["windows"] == 0 and answer["instances"] == 0
 
@@ -179,7 +179,7 @@ def test_worse_and_rollback(server, tmp_path):
     assert answer["normalised"] == "cpu-second" and significant(answer)["encode"] > 4
     assert "encode" in answer["sentence"] and "deploy 1.0 → 1.1: worse" in answer["sentence"]
     assert 0.02 < answer["cost_change"] < 0.13  # 6 points more: 6.4 % to 7.1 % more work
-    assert all(FIELDS <= set(r) for r in answer["drift"]) and answer["instances"] == 10
+    assert all(FIELDS <= set(r) for r in some(answer["drift"])) and answer["instances"] == 10
     assert query(server, "verdict", 'cpu{service.name="deploy"}') == answer
     assert server.json("/api/v1/verdict?service=deploy")["verdict"] == "worse"
     query(server, "verdict", "deploy", "--html", str(tmp_path / "verdict.html"))
@@ -222,7 +222,7 @@ def test_not_enough(server):
     assert answer["verdict"] == "not enough data" and answer["previous"] == "1" and answer["version"] == "2"
     assert query(server, "verdict", "nobody", status=4)["verdict"] == "not enough data"
     p = subprocess.run([WICK, "query", "verdict", "--server", server.url], capture_output=True, text=True, timeout=60)
-    assert p.returncode == 1 and "service is required" in p.stderr
+    assert p.returncode == 2 and "service is required" in p.stderr
 
 
 def minutes_of(server, service, start, minutes, of, version, instances=1):
@@ -259,6 +259,116 @@ def test_verdict_agrees_with_the_total(server, name, before, now, verdict, words
     assert abs(answer["total_change"] - total) < 0.02
     against = verdict == "better" and total > 0.02 or verdict == "worse" and total < -0.02
     assert ("the whole uses" in answer["sentence"]) == against, answer["sentence"]
+
+
+# --- what is a deploy ---
+
+ID = {name: f"{k:040x}" for k, name in enumerate(["c-1", "c-2", "perl", "ruby", "php", "wrapper"], 0xabc0)}
+
+
+def program(server, service, start, minutes, of, exe, build_id, version="", step=MINUTE, seconds=60):
+    """Profiles of a program as the agent sends them: a path, a build ID, and a version where one is set."""
+    r = Request(service, version, "host-1")
+    for key, value in (("process.executable.path", exe), ("process.executable.build_id.gnu", build_id), ("process.pid", 77)):
+        a = r.r.resource_profiles[0].resource.attributes.add(key=key)
+        if isinstance(value, int):
+            a.value.int_value = value
+        else:
+            a.value.string_value = value
+    for k in range(int(minutes * MINUTE // step)):
+        r.profile("cpu", "nanoseconds", start + k * step, [(s.split(";"), int(v * seconds * SECOND)) for s, v in of.items()], int(seconds * SECOND))
+    status, body = server.send(r.done())
+    assert status == 200, body
+
+
+WORK, SLOW = {"main;work": 0.3, "main;sort": 0.2, "main;read": 0.1}, {"main;work": 0.6, "main;sort": 0.2, "main;read": 0.1}
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory):
+    """What was seen on real hosts, side by side with one real regression and one cheap one."""
+    s = Server(tmp_path_factory.mktemp("deploys"), "--no-agent")
+    start = minute_ago(60)
+    then = start + 20 * MINUTE
+    program(s, "pgbench", start, 18, {"main;run;eval": 0.1}, "/usr/bin/perl", ID["perl"])  # the wrapper, then what it starts
+    program(s, "pgbench", then, 18, {"main;doCustom;send": 0.5}, "/usr/lib/postgresql/15/bin/pgbench", ID["c-1"])
+    program(s, "b", start, 18, {"main;ruby_run;each": 0.5}, "/usr/bin/ruby3.1", ID["ruby"])  # two scripts of one name
+    program(s, "b", then, 18, {"main;php_execute;loop": 0.8}, "/usr/bin/php8.2", ID["php"])
+    program(s, "job.py", start, 18, WORK, "/usr/bin/python3.11", ID["c-1"])  # an update of the interpreter
+    program(s, "job.py", then, 18, SLOW, "/usr/bin/python3.11", ID["c-2"])
+    program(s, "two", start, 18, WORK, "/opt/a/two", ID["c-1"])  # other programs of the same name
+    program(s, "two", then, 18, SLOW, "/home/b/two", ID["c-2"])
+    program(s, "once", start, 1, WORK, "/opt/once", ID["c-1"], "1.5.0", seconds=5)  # a profile a side
+    program(s, "once", then, 1, SLOW, "/opt/once", ID["c-2"], "1.6.0", seconds=5)
+    program(s, "five", start, 1 / 12, WORK, "/opt/five", ID["c-1"], "1.5.0", step=SECOND // 2, seconds=0.5)  # five seconds
+    program(s, "five", then, 1 / 12, SLOW, "/opt/five", ID["c-2"], "1.6.0", step=SECOND // 2, seconds=0.5)
+    program(s, "idle", start, 18, {"main;[truncated]": 0.0002}, "/opt/idle", ID["c-1"], "1.5.0")  # two stacks a side, of much time
+    program(s, "idle", then, 0.5, {"main;poll": 0.02, "[truncated]": 0.02}, "/opt/idle", ID["c-2"], "1.6.0", step=10 * SECOND, seconds=10)
+    program(s, "server", start, 18, {k: v / 10 for k, v in WORK.items()}, "/srv/releases/1/bin/server", ID["c-1"])  # a deploy: the same program
+    program(s, "server", then, 18, {k: v / 10 for k, v in SLOW.items()}, "/srv/releases/2/bin/server", ID["c-2"])
+    program(s, "shop", start, 18, WORK, "/opt/shop", ID["c-1"], "1.5.0")
+    program(s, "shop", then, 18, SLOW, "/opt/shop", ID["c-2"], "1.6.0")
+    program(s, "saved", start, 18, {k: v / 2 for k, v in SLOW.items()}, "/opt/saved", ID["c-1"], "7")
+    program(s, "saved", then, 18, {k: v / 2 for k, v in WORK.items()}, "/opt/saved", ID["c-2"], "8")
+    yield s
+    s.stop()
+
+
+@pytest.mark.parametrize("service, why", [
+    ("pgbench", "those of other programs"), ("b", "build ID of an interpreter"), ("job.py", "build ID of an interpreter"), ("two", "those of other programs"),
+    ("once", "5 s of this one were profiled; 60 s of both are required"), ("five", "5 s of this one were profiled"),
+    ("idle", "30 s of this one were profiled")])
+def test_no_deploy(shop, service, why):
+    """Two programs, a wrapper, an interpreter, and a few seconds are not a service that got another version."""
+    answer = query(shop, "verdict", service, "--from", "now-2h")
+    assert answer["verdict"] == "not enough data" and why in answer["sentence"], answer["sentence"]
+    assert "headline" not in answer and "cause" not in answer
+    deploys = [d for d in query(shop, "deploys", "cpu", "--from", "now-2h")["deploys"] if d["service"] == service]
+    assert len(deploys) == 2 and [d["deployed"] for d in deploys] == [False, service in ("once", "five", "idle")]
+
+
+def test_verdicts(shop):
+    """One question for Home: only what is worse or better, the most expensive first, and all of a card from one computation."""
+    answer = query(shop, "verdicts", "cpu", "--from", "now-2h", "--limit", "10")
+    got = {v["service"]: v for v in answer["verdicts"]}
+    assert list(got) == ["shop", "saved", "server"] and answer["count"] == 3 and answer["undecided"] == 3
+    v = got["shop"]
+    assert v["verdict"] == "worse" and v["headline"] == "costs 50 % more CPU for the same work" and abs(v["cores_change"] - 0.3) < 1e-6
+    assert v["cost_low"] <= v["cost_change"] <= v["cost_high"] and v["cost_low"] > 0 and abs(v["cost_change"] - 0.5) < 1e-6
+    assert (v["cause"]["function"], v["version"], v["previous"]) == ("work", "1.6.0", "1.5.0")
+    assert got["saved"]["verdict"] == "better" and got["saved"]["headline"] == "costs 33 % less CPU for the same work" and got["saved"]["cost_high"] < 0
+    assert abs(got["saved"]["cores_change"] + 0.15) < 1e-6 and got["server"]["previous"] == ID["c-1"]
+    assert [x["service"] for x in query(shop, "verdicts", "cpu", "--from", "now-2h", "--limit", "1")["verdicts"]] == ["shop"]
+    alone = query(shop, "verdict", "shop", "--from", "now-2h")
+    assert {k: alone[k] for k in v} == v, "one test decides everywhere"
+    text = subprocess.run([WICK, "query", "verdicts", "cpu", "--from", "now-2h", "--server", shop.url], capture_output=True, text=True)
+    assert text.returncode == 0 and text.stdout.startswith("shop 1.5.0 → 1.6.0: worse: work +"), text.stdout
+
+
+@pytest.mark.parametrize("minutes, verdict", [(2, "worse"), (1, "worse"), (0.9, "not enough data")])
+def test_least_that_is_judged(server, minutes, verdict):
+    """A minute of profiles of each version, at its limit."""
+    start, name = minute_ago(30), f"brief-{minutes}"
+    program(server, name, start, 10, WORK, "/opt/x", ID["c-1"], "1")
+    program(server, name, start + 10 * MINUTE, minutes, SLOW, "/opt/x", ID["c-2"], "2", step=6 * SECOND, seconds=6)
+    assert query(server, "verdict", name)["verdict"] == verdict
+
+
+def test_same_needs_a_test(server):
+    """A request costs 3 % more on average and varies by a tenth: within 5 % is not shown, so it is not "same"."""
+    start = minute_ago(60)
+    for name, spread, verdict in (("steady", 0.005, "same"), ("shaky", 0.1, "not enough data")):
+        for version, at, cost in (("1", 0, 1.0), ("2", 15, 1.01)):
+            r = Request(name, version, "host-1")
+            for k in range(15):
+                v = cost * (1 + spread * (-1) ** k)
+                r.profile("cpu", "nanoseconds", start + (at + k) * MINUTE, [(s.split(";"), int(v * w * MINUTE)) for s, w in WORK.items()], MINUTE)
+            assert server.send(r.done())[0] == 200
+            requests(server, name, start + at * MINUTE, 15, {"GET /": 60}, version)
+        answer = query(server, "verdict", name)
+        assert answer["normalised"] == "request" and abs(answer["cost_change"] - 0.01) < 0.01
+        assert answer["verdict"] == verdict, answer["sentence"]
+        assert (-0.05 < answer["cost_low"] and answer["cost_high"] < 0.05) == (verdict == "same")
 
 
 # --- with traces ---
@@ -300,7 +410,7 @@ def test_cost_that_may_be_noise(server):
     answer = query(server, "verdict", "noisy")
     assert answer["normalised"] == "request" and answer["cost_change"] > 0.5 and answer["cost_p"] > 0.01, answer
     assert answer["verdict"] == "not enough data", answer["sentence"]
-    assert re.search(r"a request costs \+\d+\.\d %, confidence \d+ %", answer["sentence"]), answer["sentence"]
+    assert re.search(r"a request costs \+\d+\.\d % \(-\d+ % to \+\d+ %\), confidence \d+ %", answer["sentence"]), answer["sentence"]
 
 
 def test_traffic_mix(server):
@@ -379,3 +489,80 @@ def test_trends(server):
     one, = query(server, "trends", 'cpu{service.name="grow"}', "--from", str(minute_ago(25)), "--to", str(minute_ago(5)), "--step", "1m")["trends"]
     assert one["spikes"] == [] and one["fit"] > 0.999
     assert abs(one["change_per_hour"] - 60 * 60 / (600 + 60 * 9.5)) < 0.01
+    rows = [subprocess.run([WICK, "query", "trends", 'cpu{service.name="grow"}', "--from", str(minute_ago(25)), "--to", str(minute_ago(back)), "--step", "1m",
+                 "--server", server.url], capture_output=True, text=True).stdout.splitlines() for back in (5, 24)]
+    assert [r[0].split()[:2] for r in rows] == [["RATE/S", "CHANGE"]] * 2
+    assert abs(float(rows[0][1].split()[1][:-1]) - 100 * 19 * 60 / (600 + 60 * 9.5)) < 0.2  # over 19 minutes, not extrapolated to an hour
+    assert rows[1][1].split()[1:3] == ["-", "-"], rows[1]  # one point
+
+
+def explained(server, selector, status=0, **parameters):
+    """{kind: fact} of explain, over the time from 25 to 5 minutes ago."""
+    words = [w for k, v in parameters.items() for w in (f"--{k}", v)]
+    answer = query(server, "explain", selector, "--from", str(minute_ago(25)), "--to", str(minute_ago(5)), *words, status=status)
+    return {f["kind"]: f for f in answer["facts"]}
+
+
+def test_explain_what_dominates(server):
+    # one function itself, one with what it calls, and nothing
+    stacks(server, "dominated", {"main;run;price_tax": 830, "main;run;other": 100, "main;log": 70}, 20, at=25)
+    one, = explained(server, 'cpu{service.name="dominated"}').values()
+    assert one["kind"] == "dominates" and one["function"] == "price_tax" and abs(one["share"] - 0.83) < 1e-9
+    assert "price_tax has 83 % of the CPU time itself" in one["sentence"] and one["severity"] == "info"
+    stacks(server, "below", {**{f"main;handle;part{i}": 80 for i in range(10)}, **{f"main;rest{i}": 40 for i in range(5)}}, 20, at=25)
+    one, = explained(server, 'cpu{service.name="below"}').values()
+    assert one["function"] == "handle" and "handle and what it calls have 80 % of the CPU time, 0 % itself" in one["sentence"]
+    stacks(server, "spread", {f"main;part{i}": 50 for i in range(20)}, 20, at=25)
+    one, = explained(server, 'cpu{service.name="spread"}').values()
+    assert one["kind"] == "spread" and "5.0 %" in one["sentence"]
+    # of some frames, only what dominates them
+    one, = explained(server, 'cpu{service.name="dominated"}', ignore="price_tax").values()
+    assert one["function"] == "other" and abs(one["share"] - 100 / 170) < 1e-9
+    assert explained(server, 'cpu{service.name="dominated"}', ignore="main", status=4) == {}
+
+
+def test_explain_a_step(server):
+    """Seven times as much from one minute on, in one function; the same when all functions rise; and no step in noise."""
+    start = minute_ago(25)
+    send(server, "step", start, 10, shares(), cores=0.1)
+    send(server, "step", start + 10 * MINUTE, 10, shares(encode=0.87), cores=0.7)
+    facts = explained(server, 'cpu{service.name="step"}')
+    step = facts["step"]
+    assert step["at"] == str(start + 10 * MINUTE) and step["severity"] == "warning" and step["function"] == "encode"
+    assert step["at_text"] in step["sentence"] and "CPU time rose from " in step["sentence"]
+    assert "encode has 87 % of it since, 10 % before" in step["sentence"] and facts["dominates"]["function"] == "encode"
+    before, after = (float(x) for x in re.search(r"from ([\d.]+) cores to ([\d.]+) cores", step["sentence"]).groups())
+    assert abs(before - 0.5) < 0.05 and abs(after - 3.5) < 0.2  # five instances
+    send(server, "busier", start, 10, shares(), cores=0.5)
+    send(server, "busier", start + 10 * MINUTE, 10, shares(), cores=1)
+    assert "No function's share changed" in explained(server, 'cpu{service.name="busier"}')["step"]["sentence"]
+    send(server, "noise", start, 20, shares(), cores=0.3)
+    assert explained(server, 'cpu{service.name="noise"}').keys() == {"dominates"}
+
+
+def test_explain_growth_and_spikes(server):
+    stacks(server, "leaky", lambda k: {"main;serve;leak;std::vector<char>::push_back": 100 + 50 * k, "main;cache": 100 + k}, 20, "inuse_space", "bytes", 25)
+    facts = explained(server, 'heap{service.name="leaky"}')
+    grows = facts["grows"]
+    assert grows["severity"] == "warning" and grows["function"] == "leak" and abs(grows["share"] - 50 / 51) < 0.01
+    assert "98 % of the growth is allocated in leak" in grows["sentence"]
+    stacks(server, "steady", {"main;cache": 100}, 20, "inuse_space", "bytes", 25)
+    assert explained(server, 'heap{service.name="steady"}').keys() == {"dominates"}
+    stacks(server, "spiky", lambda k: {f"main;read{i}": 25 if k != 12 else 100 for i in range(5)}, 20, "alloc_space", "bytes", 25)
+    facts = explained(server, 'alloc{service.name="spiky"}')
+    assert facts["spike"]["at"] == str(minute_ago(25) + 12 * MINUTE) and "2.5 times the usual" in facts["spike"]["sentence"]  # steps of two minutes
+
+
+def test_explain_a_deploy_and_few_samples(server):
+    start = minute_ago(25)
+    send(server, "deployed", start, 10, shares(), version="1.0")
+    send(server, "deployed", start + 10 * MINUTE, 10, shares(encode=0.4), version="1.1")
+    facts = explained(server, 'cpu{service.name="deployed"}')
+    verdict = query(server, "verdict", "deployed", "--from", str(start), "--to", str(minute_ago(5)))
+    assert verdict["headline"] in facts["deploy"]["sentence"] and verdict["interval"] in facts["deploy"]["sentence"]
+    assert facts["deploy"]["function"] == verdict["cause"]["function"] and "step" not in facts
+    send(server, "rare", start, 1, shares(), instances=1, cores=0.01)
+    few, = explained(server, 'cpu{service.name="rare"}').values()
+    assert few["kind"] == "few_samples" and re.search(r"rests on \d+ samples", few["sentence"])
+    text = subprocess.run([WICK, "query", "explain", 'cpu{service.name="rare"}', "--server", server.url], capture_output=True, text=True)
+    assert few["sentence"] in text.stdout and text.returncode == 0

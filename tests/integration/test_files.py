@@ -4,13 +4,14 @@ that the real tools wrote (tests/data/files), and on new ones where the tool is 
 import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 
 import pytest
 
 import file_oracles as oracle
-from wick_tools import ROOT
+from wick_tools import ROOT, some
 
 FILES = ROOT / "tests/data/files"
 WICK = os.environ.get("WICK_ASAN", str(ROOT / "build-asan/src/cli/wick"))
@@ -193,7 +194,7 @@ def test_write_cpuprofile(tmp_path):
 def firefox_stacks(path):
     """{stack: sum of weights} by the format's description."""
     doc, answer = json.loads(path.read_text()), {}
-    for t in doc["threads"]:
+    for t in some(doc["threads"]):
         names = [t["stringArray"][i] for i in t["funcTable"]["name"]]
         for stack, weight in zip(t["samples"]["stack"], t["samples"]["weight"]):
             frames = []
@@ -238,6 +239,103 @@ def test_perf_data_of_this_perf(tmp_path):
     if p.returncode:
         pytest.skip(p.stderr.decode())
     assert oracle.otlp_addresses(convert(tmp_path / "x.data"), "cpu") == oracle.perf_script(tmp_path / "x.data")
+
+
+COPIED = """
+#include <stdlib.h>
+volatile double sum;
+__attribute__((noinline)) void leaf(void) { for (int i = 0; i < 20000; i++) sum += i * 0.5; }
+__attribute__((noinline)) int compare(const void *a, const void *b) { leaf(); return *(const int *) a - *(const int *) b; }
+__attribute__((noinline)) int deep(int n) { char room[512]; room[n] = 1; __asm__ volatile("" : : "r"(room) : "memory");
+    if (n) return deep(n - 1) + room[n]; for (int i = 0; i < 400; i++) leaf(); return 1; }
+int main(void) {
+    int v[64];
+    for (int r = 0; r < 60; r++) { for (int i = 0; i < 64; i++) v[i] = i * 7919 % 64; qsort(v, 64, sizeof *v, compare); }
+    return deep(100) < 0;
+}
+"""
+
+
+def test_perf_data_copied_stacks(tmp_path):
+    """--call-graph dwarf: the stacks of `perf script`, through a binary without frame pointers and a callback of libc's; named in
+    every format. What is deeper than the copy ends in [truncated], and a message says so."""
+    if not shutil.which("perf"):
+        pytest.skip("no perf")
+    (tmp_path / "x.c").write_text(COPIED)
+    subprocess.run(["cc", "-O1", "-g", "-fomit-frame-pointer", "-Wl,--build-id=0x11a3c858f208e48051a3b4d6871e8eaa53812700", "-o", "x", "x.c"],
+                   cwd=tmp_path, check=True)
+    p = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf", "-o", "x.data", "./x"],
+                       cwd=tmp_path, capture_output=True)
+    if p.returncode:
+        pytest.skip(p.stderr.decode())
+    p = subprocess.run([WICK, "convert", "x.data", "x.folded"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    whole = cut = other = 0
+    for line in some((tmp_path / "x.folded").read_text().splitlines()):
+        stack, n = line.rsplit(" ", 1)
+        frames = stack.split(";")
+        assert "0x" not in stack and "[[" not in stack, stack
+        if "compare" in frames and frames[0] == "_start" and frames.index("main") < frames.index("compare") - 1:
+            whole += int(n)
+        elif frames[0] == "[truncated]" and set(frames[1:]) >= {"deep", "leaf"}:
+            cut += int(n)
+        elif not (frames[0] == "_start" and "deep" in frames):
+            other += int(n)
+    assert whole > 10 * other and cut > 3 * other, (whole, cut, other)
+    assert "deeper than the copy" in p.stderr and "[truncated]" in p.stderr
+    for out in ("x.html", "x.speedscope.json", "x.otlp.json"):
+        subprocess.run([WICK, "convert", "x.data", out], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+        assert "compare" in (tmp_path / out).read_text(), out
+    p = subprocess.run([WICK, "pprof", "-top", "x.data"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True)
+    assert re.search(r"100%\s+main|9\d\.\d+%\s+main|\d%\s+compare", p.stdout), p.stdout
+    (tmp_path / "x").write_bytes(b"another program")
+    p = subprocess.run([WICK, "convert", "x.data", "y.folded"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True,
+                       env={**os.environ, "HOME": "/nonexistent"})
+    assert "not here or have changed (x)" in p.stderr
+    assert "compare" not in (tmp_path / "y.folded").read_text(), "the binary is gone: no name is invented"
+
+
+THROUGH = """
+#include <stdio.h>
+#include <time.h>
+extern void each(void (*f)(void));
+static void spin(void) { for (volatile int i = 0; i < 100000; i++) ; }
+int main(void) { for (clock_t end = clock() + CLOCKS_PER_SEC / 2; clock() < end;) each(spin); return 0; }
+"""
+
+
+def test_perf_data_of_libraries_without_samples(tmp_path):
+    """perf notes build ids of what was sampled as a leaf. Another library is the file that was mapped, by its inode, or none."""
+    if not shutil.which("perf"):
+        pytest.skip("no perf")
+    (tmp_path / "x.c").write_text(THROUGH)
+    (tmp_path / "each.c").write_text("void each(void (*f)(void)) { for (int i = 0; i < 100; i++) f(); }\n")
+    flags = ["cc", "-O1", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-Wl,--build-id"]
+    subprocess.run([*flags, "-shared", "-fPIC", "-o", "libeach.so", "each.c"], cwd=tmp_path, check=True)
+    subprocess.run([*flags, "-o", "x", "x.c", "-L.", "-leach", f"-Wl,-rpath,{tmp_path}"], cwd=tmp_path, check=True)
+    p = subprocess.run(["perf", "record", "-q", "-e", "cpu-clock", "-F", "499", "--call-graph", "dwarf", "-o", "x.data", "./x"],
+                       cwd=tmp_path, capture_output=True)
+    if p.returncode:
+        pytest.skip(p.stderr.decode())
+    listed = subprocess.run(["perf", "buildid-list", "-i", "x.data"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    def whole():
+        rows = {}
+        subprocess.run([WICK, "convert", "x.data", "x.folded"], cwd=tmp_path, capture_output=True, timeout=60, check=True)
+        for line in some((tmp_path / "x.folded").read_text().splitlines()):
+            frames, n = line.rsplit(" ", 1)[0].split(";"), int(line.rsplit(" ", 1)[1])
+            if "spin" in frames:
+                state = frames[0] == "_start" and frames[frames.index("spin") - 2:frames.index("spin")] == ["main", "each"]
+                rows[state] = rows.get(state, 0) + n
+        return rows.get(True, 0) / sum(rows.values())
+
+    if "libeach" not in listed:  # no sample was in it
+        assert whole() > 0.98
+        os.utime(tmp_path / "libeach.so")  # written after the recording
+        later = (tmp_path / "x.data").stat().st_mtime_ns
+        assert (tmp_path / "libeach.so").stat().st_ctime_ns > later
+        assert whole() < 0.02
+    else:
+        assert whole() > 0.98
 
 
 def test_perf_data_refused(tmp_path):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent_tools import needs_bpf
-from wick_tools import BUILD, ROOT, SHOP, Server, descendants, log_of, need, request, wait_for
+from wick_tools import BUILD, ROOT, SHOP, Server, descendants, log_of, need, request, some, wait_for
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="room_trace.py reads x86-64 code")
 VOCABULARY = {"", "base", "cli"}  # the system's libraries, what every room uses, and main()
@@ -36,8 +36,8 @@ def functions(tmp_path_factory):
     """The functions that a room calls in another one, all of `serve`, and those of the storage engine: where rooms are entered."""
     need("gdb", "nm")
     defined, used = {}, collections.defaultdict(set)
-    for library in ("libwickcore.a", "libwickhot.a"):
-        text = subprocess.run(["nm", "-A", str(BUILD / library)], capture_output=True, text=True, check=True).stdout
+    for library in some(sorted(BUILD.glob("libwick-*.a"))):
+        text = subprocess.run(["nm", "-A", str(library)], capture_output=True, text=True, check=True).stdout
         for room, kind, name in re.findall(r"/src_([a-z0-9]+)_[^:]*\.o:\s*[0-9a-f]*\s*([TU]) (\S+)$", text, re.M):
             if kind == "T":
                 defined[name] = room
@@ -95,11 +95,10 @@ def check_way(calls, way, asked):
     seen = passed(calls)
     assert len(way) <= 6 and len(set(way)) == len(way)
     assert [r for r in seen if r not in asked] == way and set(seen) <= {*way, *asked}, (seen, way, asked)
-    for call in calls:
-        rooms = stack(call)
-        for (before, _), (room, direct) in zip(rooms, rooms[1:]):
-            if room in way and before in way and room not in OPEN and way.index(room) < way.index(before):
-                assert direct is False, (call["function"], rooms)
+    steps = [(call, before, room, direct) for call in calls for (before, _), (room, direct) in zip(stack(call), stack(call)[1:])]
+    for call, before, room, direct in some(steps):
+        if room in way and before in way and room not in OPEN and way.index(room) < way.index(before):
+            assert direct is False, (call["function"], stack(call))
 
 
 @pytest.fixture(scope="module")
@@ -148,8 +147,8 @@ def test_agent(functions, tmp_path, monkeypatch):
     server = Server(tmp_path)
     busy = subprocess.Popen([sys.executable, "-c", "while 1: pass"])
     try:
-        # one process starts the other again when it dies
-        agent = wait_for(lambda: [p for p in descendants(server.p.pid) if is_agent(p)][1:], why=lambda: log_of(server))[0]
+        # two others start it again when it dies
+        agent = wait_for(lambda: [p for p in descendants(server.p.pid) if is_agent(p)][2:], why=lambda: log_of(server))[0]
         sent, stored = (Trace(functions, tmp_path, *x) for x in ((agent, "otlp_encode"), (server.p.pid, "engine_append")))
         (sent,), (stored,) = sent.parts(), stored.parts()
     finally:

@@ -151,6 +151,8 @@ def test_scrape_flag(tmp_path, scraped):
         assert any(r["name"] == "main.allocate" for r in rows), rows
         rows = server.json("/api/v1/top?query=lock&from=now-5m")["rows"]
         assert any(r["name"] == "main.contend" for r in rows), rows
+        rows = server.json("/api/v1/top?query=block&from=now-5m")["rows"]  # the scrape of CPU time waits a second per second
+        assert any(r["name"] == "main.contend" for r in rows) and not any("pprof" in r["name"] for r in rows), rows
         assert nowhere + "/debug/pprof/cmdline" in log_of(server)
         assert "8888" not in log_of(server)  # no listener besides the server's own
     finally:

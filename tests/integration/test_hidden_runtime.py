@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CPU time of a runtime whose functions are not shown is said: in record's summary, in answers of the server, and by `wick query`."""
+import os
 import shutil
 import subprocess
 
@@ -40,9 +41,26 @@ def test_server_says_it(tmp_path):
         assert selected["rows"] and "hidden" not in selected.get("notes", {}), selected.get("notes")
         # The first answer with names, which are looked up for it: notes are kept.
         text = subprocess.run([WICK, "query", "--server", server.url, "top", "cpu"], capture_output=True, text=True, check=True)
-        assert "part of this is in Perl, whose functions are not shown" in text.stdout
+        assert "part of this is in Perl, whose functions are not shown" in text.stderr
+        assert "part of" not in text.stdout
     finally:
         for p in (agent, *programs):
             p.terminate()
             p.wait()
         server.stop()
+
+
+def test_children_have_names(tmp_path):
+    """In ps: by their command, not "exe"."""
+    def names(of):
+        children = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(of)], capture_output=True, text=True).stdout.split("\n")
+        found = {n for pid, n in (line.split(maxsplit=1) for line in children if line.strip())}
+        return found.union(*(names(line.split()[0]) for line in children if line.strip()))
+
+    p = subprocess.Popen([WICK, "record", "-q", "-d", "60s", "-o", tmp_path / "x.pb.gz", "-p", str(os.getpid())])
+    try:
+        wait_for(lambda: "wick-symbolize" in names(p.pid), why=lambda: names(p.pid))
+        assert "exe" not in names(p.pid)
+    finally:
+        p.terminate()
+        p.wait()

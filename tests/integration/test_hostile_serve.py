@@ -29,11 +29,13 @@ def server(tmp_path):
 
 
 def test_values_of_any_size(server):
-    """Sums and differences of these do not fit into 64 bits. What is stored is asked for again after a restart."""
-    for i, value in enumerate((-2**63, 2**63 - 1, 2**63 - 1, -2**63, 5)):
+    """What no program can have used is refused by name; what is just below is stored, and asked for again after a restart."""
+    for i, value in enumerate((-2**63, 2**63 - 1, 2**60, -2**59 - 1024, 2**59 + 1024, 2**59, -2**59, 2**59, -2**59, 5)):
         r = request([("main;a", value, True), ("main;b;a", value, False)], f"s{i % 2}")
         r.dictionary.string_table[r.resource_profiles[0].scope_profiles[0].profiles[0].sample_type.type_strindex] = "things"
-        assert server.send(r)[0] == 200
+        status, answer = server.send(r)
+        assert status == 200 and (b"profile of 's%d' has values of things that add up to more than 2^60" % (i % 2) in answer) == (abs(value) > 2**59), answer
+    assert server.json("/api/v1/top?query=things")["total"] == 10
     now = int(time.time() * 1000)
     body = json.dumps({"profileTypeID": "things:things:nanoseconds:things:nanoseconds", "labelSelector": "{}", "step": 15,
                        "start": now - 3600_000, "end": now + 1000}).encode()

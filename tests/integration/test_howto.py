@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Follows "How to add …" of ARCHITECTURE.md in a copy of the tree: the examples are written, built and used."""
+import contextlib
 import json
 import re
 import shutil
 import subprocess
+import time
 import urllib.request
 
 import pytest
@@ -255,12 +257,12 @@ int main(void)
 }
 """
 
+FIELD = '    {"seen", RECORD_INT, AT(seen), 0, "from the first to the last profile", .unit = UNIT_NS, .column = 7},\n'
+
 VIEW = """// SPDX-License-Identifier: Apache-2.0
 // An example of a view.
-import {html} from "htm/preact";
-
 export function Example() {
-    return html`<h1>An example</h1>`;
+    return <h1>An example</h1>;
 }
 """
 
@@ -286,11 +288,15 @@ def write_examples(tree):
     edit(src / "pipeline/meson.build", "  'exporters/nop_exporter.c',\n", "  'exporters/nop_exporter.c',\n  'exporters/example_exporter.c',\n")
     (src / "server/api_example.c").write_text(ROUTE)
     edit(src / "server/api.h", "int api_mount_mcp(", "int api_mount_example(struct front *f);\nint api_mount_mcp(")
-    edit(src / "serve/serve_run.c", "api_mount_pid,", "api_mount_pid, api_mount_example,")
+    edit(src / "serve/serve_front.c", "api_mount_pid,", "api_mount_pid, api_mount_example,")
     edit(src / "server/meson.build", "  'api_mcp.c',\n", "  'api_mcp.c',\n  'api_example.c',\n")
     (src / "cli/cmd_example.c").write_text(COMMAND)
     edit(src / "cli/commands.h", "COMMAND(doctor)\n", "COMMAND(doctor)\nCOMMAND(example)\n")
     edit(src / "cli/meson.build", "  'cmd_doctor.c',\n", "  'cmd_doctor.c',\n  'cmd_example.c',\n")
+    edit(src / "query/query_deploys.h", "    uint64_t profiles;\n", "    uint64_t profiles;\n    int64_t seen;\n")
+    edit(src / "query/answer_fields.c", '    {"profiles", RECORD_COUNT, AT(profiles)},\n', '    {"profiles", RECORD_COUNT, AT(profiles)},\n' + FIELD)
+    edit(src / "query/query_deploys.c", "        mark_latest(ret);\n",
+         "        mark_latest(ret);\n        for (uint32_t i = 0; i < ret->n; i++)\n            ret->v[i].seen = ret->v[i].last - ret->v[i].first;\n")
     (src / "store/engines/example").mkdir()
     (src / "store/engines/example/example.c").write_text(ENGINE)
     edit(src / "store/store.c", "&store_memory,", "&store_memory, &store_example,")
@@ -326,7 +332,7 @@ def built(tmp_path_factory):
     return tree / "build/src/cli/wick"
 
 
-@pytest.mark.parametrize("name, steps", [("A receiver, processor, exporter or extension", 3), ("An API route", 3), ("A command", 3),
+@pytest.mark.parametrize("name, steps", [("A receiver, processor, exporter or extension", 3), ("An API route", 3), ("A field of an answer", 2), ("A command", 3),
                                          ("A storage engine", 4), ("A language for the agent and `wick dump`", 2), ("A view of the web UI", 3)])
 def test_the_lists_are_short(name, steps):
     assert len(lines(name)) == steps
@@ -371,24 +377,52 @@ def test_language(built, tmp_path, how):
     assert any("leaf" in s and s[s.index("leaf") + 1:] == ["example_function"] for s in rows), rows
 
 
+@contextlib.contextmanager
+def serving(built, store):
+    """The URL of a server of the copy."""
+    p = subprocess.Popen([built, "serve", "--no-agent", "--store", str(store), "--http", "127.0.0.1:0", "--otlp-grpc", "off", "--otlp-http", "off"],
+                         stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        yield next(found.group() for line in p.stdout if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+    finally:
+        p.terminate()
+        p.wait(20)
+
+
+@slow
+def test_field_of_an_answer(built, tmp_path):
+    """A member and a line of the table: it is in the JSON, in the CLI's table, in MCP, in OpenAPI and on the reference page."""
+    with serving(built, tmp_path / "store") as url:
+        def get(path, data=None):
+            with urllib.request.urlopen(urllib.request.Request(url + path, data, {"Content-Type": "application/json"} if data else {})) as r:
+                return json.load(r)
+
+        now = int(time.time()) - 60
+        for at in (now, now + 30):
+            body = urllib.request.Request(f"{url}/ingest?name=shop&from={at}&until={at + 10}&format=folded&units=samples&sampleRate=100", b"main;f 10\n")
+            urllib.request.urlopen(body).close()
+        deploy, = get("/api/v1/deploys")["deploys"]
+        assert deploy["seen"] == 30 * 10 ** 9
+        heading, row = subprocess.run([built, "query", "deploys", "--server", url], capture_output=True, text=True, check=True).stdout.splitlines()
+        assert heading.split()[-1] == "SEEN" and row.split()[-1] == "30s"
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "deploys", "arguments": {}}}
+        text = get("/mcp", json.dumps(call).encode())["result"]["content"][0]["text"]
+        assert json.loads(text)["deploys"][0]["seen"] == 30 * 10 ** 9
+        tools = get("/mcp", b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}')["result"]["tools"]
+        assert ", profiles, seen, previous," in next(t for t in tools if t["name"] == "deploys")["description"]
+        what = get("/api/v1/openapi.json")["paths"]["/api/v1/deploys"]["get"]["responses"]["200"]["content"]["application/json"]["schema"]
+        row = what["allOf"][0]["properties"]["deploys"]["items"]["properties"]["seen"]
+        assert row == {"type": "integer", "description": "from the first to the last profile", "x-unit": "nanoseconds"}
+    page = subprocess.run([built, "query", "--print-reference"], capture_output=True, text=True, check=True).stdout
+    assert "  - `seen` (integer, nanoseconds): from the first to the last profile\n" in page
+
+
 @slow
 def test_route_and_view(built, tmp_path):
-    p = subprocess.Popen([built, "serve", "--no-agent", "--store", str(tmp_path / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "off",
-                          "--otlp-http", "off"], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        url = None
-        for line in p.stdout:
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            if found:
-                url = found.group()
-                break
-        assert url
+    with serving(built, tmp_path / "store") as url:
         with urllib.request.urlopen(url + "/api/v1/example") as r:
             assert json.load(r) == {"example": True}
         with urllib.request.urlopen(url + "/example") as r:
             assert b'id="app"' in r.read()
         with urllib.request.urlopen(url + "/assets/app.js") as r:
             assert b"An example" in r.read()
-    finally:
-        p.terminate()
-        p.wait(20)

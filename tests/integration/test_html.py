@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import ui_data
-from wick_tools import NASTY, ROOT, WICK, convert
+from wick_tools import NASTY, ROOT, WICK, convert, some
 
 
 def data_of(page):
@@ -30,7 +30,7 @@ def paths(data, column=0):
 def test_content(tmp_path):
     _, _, data = data_of(convert(tmp_path, "main;work;leaf 3\nmain;work 2\nmain;idle 5\n"))
     assert paths(data) == {"main;work;leaf": 3, "main;work": 2, "main;idle": 5}
-    assert all(p < i for i, p in enumerate(data["parent"]))
+    assert all(p < i for i, p in some(enumerate(data["parent"])))
 
 
 def test_names_are_not_markup(tmp_path):

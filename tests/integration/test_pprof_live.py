@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from pprof_random import profile
-from wick_tools import WICK
+from wick_tools import WICK, some
 
 
 FORMATS = ["-top", "-tree", "-dot", "-traces", "-raw", "-tags", "-comments", "-callgrind", "-peek=.", "-peek=malloc|serve"]
@@ -138,7 +138,7 @@ def test_go_program(go_pprof, go_profiles, tmp_path):
 
 def test_proto_survives(go_pprof, go_profiles, tmp_path):
     """What wick writes, Go's pprof reads as if it were the original."""
-    for p in go_profiles:
+    for p in some(go_profiles):
         out = tmp_path / p.name
         subprocess.run([WICK, "pprof", "-proto", "-symbolize=none", f"-output={out}", str(p)], check=True, capture_output=True)
         a, b = (run([*go_pprof, "-raw", "-symbolize=none", str(x)], {"TZ": "UTC"}) for x in (p, out))

@@ -9,70 +9,12 @@ import time
 from pathlib import Path
 
 import pytest
-from wick_tools import SHOP, Binary, Server, request
+from agent_tools import Sampling, children, commands, keeper_and_agent
+from wick_tools import SHOP, Binary, Server, request, some, wait_for
 
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to sample the machine")
 ROUNDS = int(os.environ.get("WICK_KILL_ROUNDS", "3"))
-
-
-def children(pid):
-    try:
-        return [int(p) for task in Path(f"/proc/{pid}/task").iterdir() for p in (task / "children").read_text().split()]
-    except OSError:
-        return []
-
-
-def commands(word):
-    """Processes whose command line has a word, by pid."""
-    found = {}
-    for p in Path("/proc").iterdir():
-        try:
-            line = (p / "cmdline").read_bytes().replace(b"\0", b" ").decode() if p.name.isdigit() else ""
-        except OSError:
-            continue
-        if word in line:
-            found[int(p.name)] = line
-    return found
-
-
-def wait_for(what, seconds=60):
-    deadline = time.time() + seconds
-    while not (found := what()):
-        assert time.time() < deadline
-        time.sleep(0.1)
-    return found
-
-
-class Sampling(Server):
-    """A server that samples the machine. Its agents are told from those of other servers, of tests before and beside this
-    one, by an environment variable that they inherit."""
-
-    def __init__(self, directory, *options):
-        self.mark = f"WICK_TEST_SERVER={os.getpid()}.{time.time_ns()}"
-        os.environ.pop("WICK_NO_AGENT", None)
-        try:
-            super().__init__(directory, "--set", "agent.rate=97", *options, **dict([self.mark.split("=")]))
-        finally:
-            os.environ["WICK_NO_AGENT"] = "1"
-
-    def is_mine(self, pid):
-        try:
-            return self.mark.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        except OSError:
-            return False
-
-    def agents(self):
-        """Processes of its agent: the one that keeps it, and the one that samples."""
-        return [p for p in commands("--feed-fd") if self.is_mine(p)]
-
-    def stored(self):
-        text = self.get("/metrics")[1].decode()
-        return int(re.search(r'wick_agent_batches_total{result="stored"} (\d+)', text).group(1))
-
-    def stop(self):
-        self.p.kill()
-        self.p.wait()
 
 
 @pytest.fixture
@@ -82,20 +24,9 @@ def sampling(tmp_path):
     s.stop()
 
 
-def keeper_and_agent(s):
-    def look():
-        text = (s.dir / "log").read_text()
-        if "is off" in text:
-            pytest.skip("this machine lets nobody sample: " + text.splitlines()[-1])
-        agents = s.agents()
-        pairs = [(p, c) for p in agents for c in children(p) if c in agents]
-        return pairs and pairs[0]
-    return wait_for(look)
-
-
 def test_agent_is_not_root(sampling):
     keep = sum(1 << n for n in (2, 19, 34, 38, 39, 40))  # DAC_READ_SEARCH SYS_PTRACE SYSLOG PERFMON BPF CHECKPOINT_RESTORE
-    for pid in keeper_and_agent(sampling):
+    for pid in some(keeper_and_agent(sampling)):
         status = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
         assert "0" not in status["Uid"].split() and not status["Groups"].strip()
         assert int(status["CapEff"], 16) & ~keep == 0 and int(status["CapBnd"], 16) & ~keep == 0

@@ -11,7 +11,7 @@ import pytest
 
 from pyroscope_messages import CPU
 from pyroscope_tools import pprof, push, querier, querier_raw
-from wick_tools import Server, request, token_of, tokens_of, wait_for
+from wick_tools import Server, request, some, token_of, tokens_of, wait_for
 
 COUNT = "process_cpu:samples:count:cpu:nanoseconds"
 GO = [("samples", "count"), ("cpu", "nanoseconds")]
@@ -86,7 +86,7 @@ def merged(server, type_id, method="SelectMergeProfile", **fields):
     functions = {int(f["id"]): text[int(f["name"])] for f in p["function"]}
     locations = {int(x["id"]): functions[int(x["line"][0]["functionId"])] for x in p["location"]}
     out = {}
-    for s in p["sample"]:
+    for s in some(p["sample"]):
         assert len(s["value"]) == 1
         stack = ">".join(locations[int(i)] for i in s["locationId"])
         out[stack] = out.get(stack, 0) + int(s["value"][0])

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 import pythons
-from wick_tools import BUILD
+from wick_tools import BUILD, some
 
 TOOL = BUILD / "tests/tools/python_line"
 PYTHONS = pythons.found()
@@ -63,7 +63,7 @@ def test_lines(version):
     got = subprocess.run([TOOL], input=ask, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(told) == len(got) > 500
     n = 0
-    for t, g in zip(told, got):
+    for t, g in some(zip(told, got)):
         want = t.split("|")[1].split()
         n += len(want)
         assert g.split() == want, t[:300]

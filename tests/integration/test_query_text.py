@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from wick_tools import WICK, Server
+from wick_tools import ROOT, WICK, Server
 
 NO_DATA = 4
 
@@ -55,6 +55,19 @@ def test_headings(server, question):
     assert len(text.splitlines()) > 1
     code, answer, err = query(server, question, "--json")
     assert code == 0 and json.loads(answer), err
+
+
+def test_reference_page_is_current():
+    page = subprocess.run([WICK, "query", "--print-reference"], capture_output=True, text=True, check=True).stdout
+    assert page == (ROOT / "docs/answers.md").read_text()
+
+
+def test_types_are_those_of_the_store(server):
+    """The table lists what there are profiles of, the answer also what wick knows besides."""
+    _, text, _ = query(server, "types")
+    assert [line.split()[0] for line in text.splitlines()[1:]] == ["cpu"]
+    answer = {t["name"]: t for t in server.json("/api/v1/types")}
+    assert answer["cpu"]["stored"] and not answer["heap"]["stored"] and answer["heap"]["unit"] == "bytes"
 
 
 def test_symbols(tmp_path):
@@ -105,7 +118,12 @@ def test_values(server):
     (["labels", "--label", "servce.name"], "no data with a label 'servce.name'; nearest label: service.name"),
     (["spans", "cpu"], "no samples with spans for cpu"),
     (["leaks", "heap"], "no growing memory for heap; types: "),
+    (["leaks"], "no growing memory for heap; types: "),
     (["symbols"], "no binaries for cpu"),
+    (["top", 'cpu{service="checkout"}'], "; no profile has a label 'service': did you mean service.name?"),
+    (["top", 'cpu{servce.name="checkout"}'], "; no profile has a label 'servce.name'; nearest label: service.name"),
+    (["top", "checkout"], "no data for checkout; did you mean 'cpu{service.name=\"checkout\"}'?"),
+    (["leaks", "checkout"], "no growing memory for checkout; did you mean 'heap{service.name=\"checkout\"}'?"),
     (["drift", "cpu"], "no data for cpu in the baseline, which is as much time before the range unless"),
     (["drift", 'cpu{service.name="chekout"}'], 'no data for cpu{service.name="chekout"}; nearest service: checkout'),
 ])
@@ -117,14 +135,37 @@ def test_no_data(server, words, message):
 
 
 def test_empty_store(tmp_path):
-    s = Server(tmp_path, WICK_NO_AGENT="1")
+    s = Server(tmp_path, "--http", "0", "--otlp-grpc", "0", "--otlp-http", "0", WICK_NO_AGENT="1")  # ports alone: of loopback
     try:
+        assert s.url.startswith("http://127.0.0.1:")
         code, text, err = query(s, "top", "cpu")
         assert code == NO_DATA and not text and "nothing has been received yet" in err
         code, text, err = query(s, "services")
         assert code == NO_DATA and "nothing has been received yet" in err
     finally:
         s.stop()
+
+
+def test_text_format(server):
+    """What the API answers as text is printed as it is."""
+    for words in (["flame", 'cpu{service.name="checkout"}'], ["callers", 'cpu{service.name="checkout"}', "--function", "run"]):
+        code, text, err = query(server, *words, "--format", "text")
+        assert code == 0 and not err, err
+        assert re.search(r"^ *75\.00%.* price$", text, re.M), text
+    for words in (["flame", "cpuu"], ["callers", "--function", "pric"], ["leaks", "heap"]):
+        code, text, err = query(server, *words, "--format", "text")
+        assert code == NO_DATA and not text and "no " in err, (code, text, err)
+    code, _, err = query(server, "flame", "--format", "text", "--json")
+    assert code == 2 and "--json and --format text exclude each other" in err
+    code, _, err = query(server, "flame", "--format", "xml")
+    assert code == 2 and "format: 'xml' is not text, binary or json" in err
+
+
+def test_messages_of_the_server_are_whole(server):
+    code, _, err = query(server, "top", 'cpu{a="b" c="d"}')
+    assert code == 2 and "'cpu{a=\"b\" c=\"d\"}'" in err and "at character" in err, err
+    code, _, err = query(server, "top", "--by", 'x"} y')
+    assert code == 2 and "by: 'x\"} y' is not function, file, line, mapping or package" in err, err
 
 
 def test_misspelled(server):
@@ -136,7 +177,7 @@ def test_misspelled(server):
 
 def test_leaks_are_found_in_what_is_held(server):
     code, _, err = query(server, "leaks", "cpu")
-    assert code == 1 and "leaks are found in what a program holds (heap, heap_objects, goroutine, thread), not in 'cpu'" in err
+    assert code == 2 and "leaks are found in what a program holds (heap, heap_objects, goroutine, thread), not in 'cpu'" in err
     code, _, err = query(server, "leaks", '{service.name="checkout"}')
     assert code == NO_DATA, err
 

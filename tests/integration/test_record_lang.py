@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import pythons
-from agent_tools import GO_CHAIN, build, may_sample, needs_bpf, resources
-from wick_tools import WICK
+from agent_tools import GO_CHAIN, build, labels_of, may_sample, needs_bpf, resources
+from wick_tools import WICK, some
 
 PYTHONS = pythons.found()
 
@@ -81,7 +81,7 @@ def test_python_chain(tmp_path, version):
         if "leaf" not in chain:
             continue
         hot += value
-        whole += value if chain == names and stack[0] in ("_start", "__libc_start_main") else 0
+        whole += value if chain == names and (stack[0] in ("_start", "__libc_start_main") or stack[1] == "__libc_start_main") else 0
     assert hot > 0.3e9, "too few samples of the hot code"
     assert whole >= 0.98 * hot, f"{whole / hot:.2%} of hot stacks are whole"
     # the interpreter's loop is not shown besides the frames that it runs
@@ -158,7 +158,7 @@ def test_release_in_another_folder(tmp_path):
     for name in ("price", "serve"):
         (row,) = [r for r in top["rows"] if r["name"] == name]
         assert row["file"] == str(tmp_path / "r2/app.py")
-        assert all(1.4e9 < t < 2.6e9 for t in row["total"]), row
+        assert all(1.4e9 < t < 2.6e9 for t in some(row["total"])), row
         (frame,) = [i for i, f in enumerate(flame["frames"]) if f.get("function") == name]
         (node,) = [n for n in flame["nodes"] if n[1] == frame]
         assert [node[3], node[5]] == row["total"]  # parent, frame, then self and total of each side
@@ -228,24 +228,6 @@ func main() {
 '''
 
 
-def labels_of(path, functions):
-    """(function on the stack, attributes, (trace, span)) with the value of each sample of an OTLP JSON file."""
-    for line in path.read_text().splitlines():
-        request = json.loads(line)
-        d = request["dictionary"]
-        strings = d["stringTable"]
-        for r in request["resourceProfiles"]:
-            for x in [x for s in r["scopeProfiles"] for p in s["profiles"] for x in p.get("samples", [])]:
-                names = {strings[d["functionTable"][n.get("functionIndex", 0)].get("nameStrindex", 0)]
-                         for i in d["stackTable"][x.get("stackIndex", 0)].get("locationIndices", [])
-                         for n in d["locationTable"][i].get("lines", [])}
-                attrs = {strings[a.get("keyStrindex", 0)]: a["value"].get("stringValue")
-                         for a in (d["attributeTable"][i] for i in x.get("attributeIndices", []))}
-                link = d["linkTable"][x["linkIndex"]] if x.get("linkIndex") else {}
-                for f in names & set(functions):
-                    yield f, attrs, (link.get("traceId", ""), link.get("spanId", "")), sum(map(int, x.get("values", [])))
-
-
 def test_go_labels(tmp_path):
     """pprof labels become attributes of samples, and trace_id and span_id among them their link."""
     if not shutil.which("go"):
@@ -281,22 +263,33 @@ while (process.cpuUsage().user < end) s += middle(200000)
 '''
 
 
-def test_node_perf_map(tmp_path):
-    """JavaScript has names when Node writes a perf map; without, one frame says what to do."""
+@pytest.mark.parametrize("flags", [[], ["--perf-basic-prof"]])
+def test_node_perf_map(tmp_path, flags):
+    """JavaScript has names, once each, whether Node writes a perf map or not."""
     if not shutil.which("node"):
         pytest.skip("node is not installed")
     (tmp_path / "p.js").write_text(NODE_PROGRAM)
-    got = record(tmp_path, "node", "--perf-basic-prof", tmp_path / "p.js")
+    got = record(tmp_path, "node", *flags, tmp_path / "p.js")
     total = sum(v for s, v in got if any("Builtins_JSEntry" in f for f in s))  # 0 in a stripped node
-    named = sum(v for s, v in got if any("hotLeaf" in f for f in s))
+    named = sum(v for s, v in got if "hotLeaf" in s)
     assert named > 0.2e9 and named > 0.5 * total, (named, total)
-    got = record(tmp_path, "node", tmp_path / "p.js")
-    hints = [f for s, v in got for f in s if "--perf-basic-prof" in f]
-    assert hints and len(set(hints)) == 1
-    assert not any("hotLeaf" in f for s, v in got for f in s)
+    assert not any("--perf-basic-prof" in f for s, v in got for f in s)
+    assert all(sum("hotLeaf" in f for f in s) <= 1 for s, v in some(got))
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="has x86 code")
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="its code is x86-64's")
+def test_memory_that_a_jit_uses_again(tmp_path):
+    """Each function has the time in which it ran, though all were at one address."""
+    exe = build(tmp_path, "jit_reuse.c", "jit_reuse")
+    got = record(tmp_path, "sh", "-c", f'exec {exe} /tmp/perf-$$.map 1', rate=199)
+    for f in Path("/tmp").glob("perf-*.map"):
+        if f.read_bytes()[-40:].find(b"phase_4") >= 0:
+            f.unlink()
+    seconds = {n: sum(v for s, v in got if f"phase_{n}" in s) / 1e9 for n in range(5)}
+    assert all(0.6 < v < 1.4 for v in some(seconds.values())) and 4 < sum(seconds.values()) < 6, seconds
+
+
 def test_names_that_a_perf_map_has_late(tmp_path):
     """Code is sampled before its name is in the map, and gets it all the same."""
     exe = build(tmp_path, "late_perf_map.c", "late_perf_map", "-pthread")

@@ -4,87 +4,17 @@
 import os
 import shutil
 import subprocess
-from collections import Counter
 
 import pytest
 from wick_tools import ROOT, WICK
 from agent_tools import may_sample, resources
-from span_tools import spans_of
+from span_tools import MAIN, PUBLISHER, judge_spans
 
 
 LIBWICK = ROOT / "build/src/sdk/libwick.so"
 
 pytestmark = [pytest.mark.skipif(not may_sample(), reason="BPF programs may not be loaded here"),
               pytest.mark.skipif(not shutil.which("cc"), reason="no compiler")]
-
-# The record of OTEP 4947; one thread works in span b0 and then outside of it, another in span b1.
-PUBLISHER = r'''
-#include <string.h>
-#include <stdlib.h>
-struct record { unsigned char trace[16], span[8], valid, flags; unsigned short n; } __attribute__((packed));
-__attribute__((visibility("default"))) __thread struct record *otel_thread_ctx_v1;
-void span_enter(unsigned char id)
-{
-    struct record *r = otel_thread_ctx_v1 ? otel_thread_ctx_v1 : calloc(1, sizeof *r);
-    memset(r->trace, id, 16);
-    memset(r->span, id, 8);
-    __atomic_signal_fence(__ATOMIC_SEQ_CST);
-    r->valid = 1;
-    otel_thread_ctx_v1 = r;
-}
-void span_leave(void) { otel_thread_ctx_v1->valid = 0; }
-'''
-MAIN = r'''
-#include <pthread.h>
-#include <time.h>
-#include <unistd.h>
-#ifdef LATE
-#include <dlfcn.h>
-static void (*span_enter)(unsigned char), (*span_leave)(void);
-#elif defined(LIBWICK)
-#include <string.h>
-#include "wick.h"
-static void span_enter(unsigned char id) { unsigned char v[16]; memset(v, id, 16); wick_span_enter(v, v); }
-static void span_leave(void) { wick_span_leave(); }
-#else
-void span_enter(unsigned char id);
-void span_leave(void);
-#endif
-volatile unsigned long sink;
-static long cpu_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-__attribute__((noinline)) void work(void)
-{
-    for (long end = cpu_ms() + 250; cpu_ms() < end;)
-        for (int i = 0; i < 100000; i++) sink += i;
-}
-__attribute__((noinline)) void in_b0(void) { work(); }
-__attribute__((noinline)) void in_b1(void) { work(); }
-__attribute__((noinline)) void outside(void) { work(); }
-static void *second(void *p) { span_enter(0xb1); in_b1(); span_leave(); return p; }
-static void *third(void *p) { outside(); return p; }
-int main(int argc, char **argv)
-{
-    pthread_t t;
-#ifdef LATE
-    void *h = dlopen(argv[1], RTLD_NOW);
-    span_enter = (void (*)(unsigned char)) dlsym(h, "span_enter");
-    span_leave = (void (*)(void)) dlsym(h, "span_leave");
-#endif
-    work(); /* in no span: the first samples come before the process has been read, for which there is time */
-    sleep(1);
-    span_enter(0xb0);
-    in_b0();
-    span_leave();
-    pthread_create(&t, NULL, second, NULL); pthread_join(t, NULL);
-    pthread_create(&t, NULL, third, NULL); pthread_join(t, NULL);
-    return 0;
-}
-'''
 
 
 def cc(*words, cwd):
@@ -121,15 +51,7 @@ def test_links(tmp_path, kind):
     r = subprocess.run([WICK, "record", "-q", "-F", "499", "-o", str(out), "--", *map(str, command)], capture_output=True,
                        text=True, timeout=60)
     assert r.returncode == 0, r.stderr
-    seen = Counter()
-    for where, span, weight in spans_of(out, ("in_b0", "in_b1", "outside")):
-        seen[where, span] += weight
-    for where in ("in_b0", "in_b1", "outside"):
-        total = sum(v for (w, _), v in seen.items() if w == where)
-        want = where[3:] * 8 if where != "outside" else ""
-        assert total > 0, seen
-        assert seen[where, want] >= 0.9 * total, seen
-    assert not [k for k in seen if k[0] == "outside" and k[1]], seen
+    judge_spans(out)
 
 
 def test_process_context(tmp_path):

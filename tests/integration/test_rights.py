@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who wick runs as and whom it trusts: started as root, by sudo, by an ordinary user; asked by each of them and by others."""
 import os
+import pwd
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import pytest
-from wick_tools import SHOP, WICK, Server, request, wait_for
+from wick_tools import SHOP, WICK, Server, request, some, token_of, wait_for
 
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be several users")
@@ -26,6 +28,14 @@ def status_as(uid, url, *options):
 
 def process_status(pid):
     return dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in line)
+
+
+def name_of(uid):
+    """As messages have it: the user's name, where the system knows one (a machine with wick's package does)."""
+    try:
+        return pwd.getpwuid(int(uid)).pw_name
+    except KeyError:
+        return str(uid)
 
 
 @pytest.fixture
@@ -45,12 +55,12 @@ def test_started_as_root_it_is_nobody(served):
     for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"):
         assert int(status["Cap" + kind], 16) == 0, kind
     assert status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
-    assert f"running as user {uids.pop()}" in (served.dir / "log").read_text()
+    assert f"running as user {name_of(uids.pop())}" in (served.dir / "log").read_text()
 
 
 def test_store_is_private(served):
     served.send(request(SHOP))
-    for root, dirs, files in os.walk(served.dir / "store"):
+    for root, dirs, files in some(os.walk(served.dir / "store")):
         for path in [root, *(os.path.join(root, f) for f in dirs + files)]:
             assert os.lstat(path).st_mode & 0o077 == 0, path
 
@@ -146,7 +156,7 @@ def test_store_of_root_is_handed_over(tmp_path):
     try:
         assert s.json("/api/v1/top?query=cpu")["total"] == 42
         uid = int(process_status(s.p.pid)["Uid"].split()[0])
-        assert uid and re.search(rf"store': changed the owner of \d+ files and directories to user {uid}", (tmp_path / "log").read_text())
+        assert uid and re.search(rf"store': changed the owner of \d+ files and directories to user {name_of(uid)}", (tmp_path / "log").read_text())
         assert (tmp_path / "store" / "catalog.db").stat().st_uid == uid
         assert (tmp_path / "outside").stat().st_uid == 0
     finally:
@@ -196,3 +206,34 @@ def test_token_made_while_the_server_runs(served):
     made = subprocess.run([WICK, "token", "create", "--scope", "read", "--file", served.dir / "tokens"], capture_output=True, text=True)
     wait_for(lambda: served.get("/api/v1/status")[0] == 401)
     assert served.get("/api/v1/status", token=made.stdout.strip())[0] == 200
+
+
+def other_address():
+    """Of this machine, and not of loopback: its connections are those of another machine to the server."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.connect(("192.0.2.1", 9))
+        return s.getsockname()[0]
+
+
+@pytest.mark.parametrize("word, asks, sends", [(None, 401, 401), ("send", 401, 200), ("use", 200, 200)])
+def test_other_machines_without_tokens(tmp_path, word, asks, sends):
+    """auth.anonymous says what they may do, until there is a token."""
+    options = ["--insecure", *(["--set", f"auth.anonymous={word}"] if word else [])]
+    s = Server(tmp_path, "--http", "0.0.0.0:0", "--otlp-http", "0.0.0.0:0", *options)
+    try:
+        host = other_address()
+        api, otlp = (u.replace("0.0.0.0", host) for u in (s.url, s.http))
+        body = request(SHOP).SerializeToString()
+
+        def ask():
+            return s.get("/api/v1/services", base=api)[0]
+
+        assert ask() == asks
+        assert s.get("/v1development/profiles", data=body, headers={"Content-Type": "application/x-protobuf"}, base=otlp)[0] == sends
+        assert s.get("/api/v1/delete?query=cpu&from=0&to=1", data=b"", base=api)[0] in (401, 403)
+        assert s.get("/pid/1/debug/pprof/profile?seconds=1", base=api)[0] in (401, 403)
+        assert s.get("/api/v1/services")[0] == 200, "the user of the server, on this machine"
+        token_of(s, "read")
+        wait_for(lambda: ask() == 401, 20)
+    finally:
+        s.stop()

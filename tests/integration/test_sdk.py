@@ -2,17 +2,17 @@
 """libwick inside real programs, by way of `wick run`: totals, stacks, heap, locks, wall, spans, servers, failures."""
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from go_tools import Answering, pprof_command, serving
 from sdk_tools import GO, LIBWICK, ROOT, WICK, free_port, needs_go, process_context, top, traces, wick_run
-from wick_tools import cpu_seconds, descendants, measured, wait_for
+from wick_tools import PROGRAMS, cpu_seconds, descendants, measured, some, wait_for
 
 pytestmark = needs_go
 
@@ -82,6 +82,19 @@ def test_lock_waits(program, tmp_path):
         return total / 1e9 / float(p.stdout)
 
     measured(ratio, 0.05)
+
+
+@pytest.mark.skipif(not shutil.which("rustc"), reason="no rustc")
+def test_lock_waits_of_rusts_standard_library(tmp_path):
+    """They call the kernel themselves. A condition and a parked thread are no lock."""
+    exe = tmp_path / "rust_locks"
+    subprocess.run(["rustc", "-O", "-g", "-o", exe, PROGRAMS / "rust_locks.rs"], check=True)
+    p = wick_run("-t", "lock", "-o", tmp_path / "o.pb.gz", "--", exe)
+    rows, total = top(tmp_path / "o.pb.gz", "delay")
+    mutex, rwlock = map(int, p.stdout.split())
+    here = {f: sum(v[1] for name, v in rows.items() if name.split("::")[-1] == f) for f in ("for_mutex", "for_rwlock", "idle")}
+    assert abs(here["for_mutex"] / mutex - 1) < 0.1 and abs(here["for_rwlock"] / rwlock - 1) < 0.1, (here, p.stdout)
+    assert not here["idle"] and total < 1.1 * (mutex + rwlock), (here, total)
 
 
 def test_wall_without_interruptions(program, tmp_path):
@@ -169,7 +182,7 @@ def test_wrong_use():
     p = wick_run("-t", "nonsense", "--", "true", check=False)
     assert p.returncode == 2 and "nonsense" in p.stderr
     p = wick_run("--", "/no/such/program", check=False)
-    assert p.returncode == 1 and "No such file" in p.stderr
+    assert p.returncode == 127 and "No such file" in p.stderr
     p = wick_run("--", GO, "version", check=False)
     assert p.returncode == 1 and "Go program" in p.stderr and "wick record" in p.stderr
     p = wick_run(check=False)
@@ -212,7 +225,7 @@ def check_request(request):
     assert scope["wick.rate"] == 100
     assert (s[profile.sample_type.type_strindex], s[profile.sample_type.unit_strindex]) == ("cpu", "nanoseconds")
     by = {}
-    for sample in profile.samples:
+    for sample in some(profile.samples):
         names = [s[d.function_table[d.location_table[l].lines[0].function_index].name_strindex]
                  for l in d.stack_table[sample.stack_index].location_indices if d.location_table[l].lines]
         link = d.link_table[sample.link_index].span_id.hex()[:2] if sample.link_index else ""
@@ -305,7 +318,7 @@ def test_the_process_context_names_the_types_that_are_sent(args, types):
 
 def test_only_the_api_is_exported():
     names = subprocess.run(["nm", "-D", "--defined-only", LIBWICK / "libwick.so"], capture_output=True, text=True).stdout.split()[2::3]
-    assert all(n.startswith(("wick_", "otel_thread_ctx_v1", "WICK_")) for n in names), names
+    assert all(n.startswith(("wick_", "otel_thread_ctx_v1", "WICK_")) for n in some(names)), names
 
 
 def test_heap_and_locks_by_the_api(program, tmp_path):
@@ -375,6 +388,27 @@ def test_wall_by_the_api_reads_sleeping_stacks(program, tmp_path):
     rows, _ = top(tmp_path / "wall.pb.gz", "wall")
     assert rows["napper"][1] > 1.5e9, rows
     assert rows["main"][1] > 1.5e9, rows
+
+
+def slept(p):
+    return [float(x) * 1e9 for x in p.stdout.split()]
+
+
+def test_spans_in_threads_that_live_20_ms_have_their_time(program, tmp_path):
+    """A thread for each request: between two looks at the threads most of them come and go."""
+    exe = program("short_spans", "-DWITH_API", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+    short, long = slept(subprocess.run([exe, "4", "20"], cwd=tmp_path, capture_output=True, text=True, timeout=60))
+    focus = subprocess.run([*pprof_command(), "-top", "-unit=ns", "-nodefraction=0", "-tagfocus=span_id", str(tmp_path / "wall.pb.gz")],
+                           capture_output=True, text=True).stdout
+    seen = {f: float(v) for v, f in re.findall(r"([\d.]+)ns +[\d.]+% +(\w+)\n", focus)}
+    assert 0.85 < seen["short_lived"] / short < 1.15 and 0.85 < seen["long_lived"] / long < 1.15, (seen, short, long)
+
+
+def test_waits_of_threads_that_live_1_ms_add_up(program, tmp_path):
+    """The first wait of a thread is no more likely to be sampled than any other."""
+    short, long = slept(wick_run("-t", "wall", "-o", tmp_path / "o.pb.gz", "--", program("short_spans"), "2", "1"))
+    rows, _ = top(tmp_path / "o.pb.gz", "wall")
+    assert 0.8 < rows["short_lived"][1] / short < 1.25 and 0.8 < rows["long_lived"][1] / long < 1.25, (rows, short, long)
 
 
 @pytest.mark.parametrize("what", ["fork", "vfork", "exec", "dlopen", "threads", "signals", "fibers", "altstack", "exit-in-thread"])

@@ -55,6 +55,16 @@ def test_what_a_walker_leaves_in_the_ring_is_no_record(ext_use, tmp_path):
     assert total > 2.7e9 and rows["tax"][0] > 0.95 * total, (rows, total)
 
 
+def test_a_helper_is_in_no_profile(ext_use, tmp_path):
+    """Its CPU time is the profiler's, its samples have their labels, and a process of which only it is left ends."""
+    p = subprocess.run([ext_use, tmp_path / "o.pb.gz", "helper"], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0 and int(p.stdout.split()[1]) > 0.9e9, p.stdout + p.stderr
+    rows, _ = top(tmp_path / "o.wall.pb.gz", "wall")
+    assert not {"evaluate", "help"} & rows.keys() and rows["<module>"][1] == 1e9 and rows["main"][1] > 0.5e9, rows
+    assert "t1" in pprof(tmp_path / "o.wall.pb.gz", "-tags")
+    assert not (tmp_path / "o.pb.gz").exists() or "evaluate" not in top(tmp_path / "o.pb.gz")[0]
+
+
 def test_allocations_of_another_allocator(ext_use, tmp_path):
     run(ext_use, tmp_path / "o.pb.gz")
     rows, _ = top(tmp_path / "o.heap.pb.gz", "alloc_space")

@@ -53,6 +53,54 @@ def test_heap_per_stack(program, tmp_path, allocator, kind):
     assert len(far) <= 6, far  # one in 370 is expected, and objects and bytes of a stack go together
 
 
+@pytest.mark.parametrize("how", ["return", "exit", "handler"])
+def test_what_was_in_use_at_the_end_of_main_and_at_the_peak(program, tmp_path, how):
+    """Destructors of globals free it before the file is written."""
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-t", "heap", "--alloc-interval", "64k", "-o", out, "--", program("heap_ends"), how)
+    assert "peak_space" in p.stderr, p.stderr
+    rows, total = top(out, "inuse_space")
+    assert 30e6 < rows["held"][1] < 50e6 and "passing" not in rows and total < 60e6, (rows, total)
+    rows, total = top(out, "peak_space")
+    assert 30e6 < rows["held"][1] < 50e6 and 100e6 < rows["passing"][1] < 140e6, rows
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="calls are changed on x86-64 only")
+@pytest.mark.parametrize("flags", [(), ("-DMIMALLOC",), ("-no-pie",)])
+def test_an_allocator_inside_of_the_program(program, tmp_path, flags):
+    """Nothing leads to it by an offset table: the calls themselves are changed."""
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-t", "heap", "-o", out, "--alloc-interval", "64k", "--", program("prefixed_alloc", *flags))
+    assert "not seen" not in p.stderr, p.stderr
+    rows, total = top(out, "inuse_space")
+    assert all(15e6 < rows[f][1] < 25e6 for f in ("direct", "pointed")) and "passing" not in rows and total < 45e6, rows
+    rows, _ = top(out, "alloc_space")
+    assert 65e6 < rows["passing"][1] < 95e6, rows
+
+
+@pytest.mark.parametrize("mb", [0, 400])
+def test_memory_that_no_hook_sees(program, tmp_path, mb):
+    """It has a frame of its own and a line on standard error; at least what is beyond all that was ever allocated."""
+    out = tmp_path / "o.pb.gz"
+    p = wick_run("-t", "heap", "-o", out, "--", program("own_memory"), mb)
+    rows, _ = top(out, "inuse_space")
+    assert 7e6 < rows["main"][1] < 9e6, rows
+    if mb:
+        assert 0.4e6 * mb < rows["[unseen]"][1] < 1.05e6 * mb and re.search(r"wick: .*\d+ MiB are not from malloc", p.stderr), (rows, p.stderr)
+    else:
+        assert "[unseen]" not in rows and "not from malloc" not in p.stderr, (rows, p.stderr)
+
+
+@pytest.mark.skipif(not shutil.which("strip"), reason="needs binutils")
+def test_an_allocator_inside_of_a_stripped_program(program, tmp_path):
+    exe, out = tmp_path / "stripped", tmp_path / "o.pb.gz"
+    shutil.copy(program("prefixed_alloc", "-DTOUCHED"), exe)
+    subprocess.run(["strip", exe], check=True)
+    p = wick_run("-t", "heap", "-o", out, "--", exe)
+    rows, _ = top(out, "inuse_space")
+    assert rows["[unseen]"][1] > 15e6 and "not from malloc" in p.stderr, (rows, p.stderr)
+
+
 def test_failed_realloc_keeps_its_block(program, tmp_path):
     out = tmp_path / "o.pb.gz"
     wick_run("-t", "heap", "--alloc-interval", 4096, "-o", out, "--", program("realloc_fail"))

@@ -4,13 +4,14 @@ import grp
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-from sdk_tools import WICK, free_port, needs_go, top, wick_run
+from sdk_tools import LIBWICK, WICK, free_port, needs_go, top, wick_run
 
 pytestmark = needs_go
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="root changes users")
@@ -32,8 +33,31 @@ def test_options_out_of_range_get_a_sentence():
 def test_the_output_is_checked_before_the_program_runs(tmp_path):
     assert "No such file" in refused("-o", tmp_path / "none/o.pb.gz", "--", "echo", "ran")
     assert "is a directory" in refused("-o", tmp_path, "--", "echo", "ran")
-    assert "writes pprof" in refused("-o", tmp_path / "o.svg", "--", "echo", "ran")
+    for name in ("o.svg", "o.otlp.pb", "o.otlp.pb.gz", "o.cpuprofile", "o.callgrind", "o.htm", "o.png", "o.pb.zst"):
+        assert "writes pprof" in refused("-o", tmp_path / name, "--", "echo", "ran"), name
     assert not list(tmp_path.iterdir())
+
+
+def test_where_to_is_checked_before_the_program_runs():
+    assert "'foo' is not an endpoint such as http://localhost:4317" in refused("--export", "foo", "--", "echo", "ran")
+    assert "has no host" in refused("--export", "http://", "--", "echo", "ran")
+    assert "has no valid port" in refused("--export", "foo:bar", "--", "echo", "ran")
+    assert "the scheme must be http or https" in refused("--export", "ftp://x:1", "--", "echo", "ran")
+    assert "is not an address such as localhost:6060" in refused("--pprof", "foo", "--", "echo", "ran")
+    for taken in ("none", "localhost:1", "http://localhost"):
+        assert wick_run("--export", taken, "--", "echo", "ran").stdout == "ran\n"
+
+
+@pytest.mark.parametrize("command", ["no-such-command", "./no-such", "/etc/passwd", "/tmp", "script"])
+def test_status_of_what_cannot_be_run_is_a_shells(tmp_path, command):
+    if command == "script":
+        command = str(tmp_path / "script")
+        Path(command).write_text("#!/no/such/interpreter\n")
+        Path(command).chmod(0o755)
+    shell = subprocess.run(["bash", "-c", command], capture_output=True).returncode
+    p = wick_run("-o", tmp_path / "o.pb.gz", "--", command, check=False)
+    assert p.returncode == shell and shell in (126, 127), p.stderr
+    assert command in p.stderr
 
 
 def test_the_first_type_goes_into_the_file_that_is_named(program, tmp_path):
@@ -84,6 +108,57 @@ def test_python_functions_are_elsewhere(program, tmp_path):
     burn = "import time\nwhile time.process_time() < 0.2: sum(range(1000))"
     assert "'python -m wick run' shows them" in wick_run("-t", "cpu,wall", "-o", tmp_path / "o.pb.gz", "--", "python3", "-c", burn).stderr
     assert "Python" not in wick_run("-o", tmp_path / "o.pb.gz", "--", program("ending"), "return").stderr
+
+
+@needs_go
+def test_abort_and_a_crash(tmp_path):
+    """A program that aborts writes its profile; of one that crashes, the message names the signal."""
+    burn = "import os,time\nwhile time.process_time() < 0.4: pass\n"
+    p = wick_run("-t", "cpu,wall", "-o", tmp_path / "o.pb.gz", "--", sys.executable, "-c", burn + "os.abort()", check=False)
+    assert p.returncode == 134 and top(tmp_path / "o.pb.gz")[1] > 0.1e9, p.stderr
+    p = wick_run("-t", "cpu,wall", "-o", tmp_path / "p.pb.gz", "--", sys.executable, "-c", burn + "os.kill(os.getpid(), 11)", check=False)
+    assert p.returncode == 139 and "killed by signal 11 (Segmentation fault)" in p.stderr, p.stderr
+
+
+@needs_go
+@pytest.mark.parametrize("how", ["function", "syscall"])
+def test_a_program_that_enters_a_sandbox_sees_one_thread(program, tmp_path, how):
+    """The kernel refuses a user namespace to a process with threads; what was sampled before is kept."""
+    exe = program("one_thread")
+    alone = subprocess.run([exe, how], capture_output=True, text=True).stdout
+    assert wick_run("-o", tmp_path / "o.pb.gz", "--", exe, how).stdout == alone
+    assert alone.startswith("one ") and top(tmp_path / "o.pb.gz")[0]["main"][1] > 0.1e9
+
+
+@pytest.mark.slow
+@as_root
+@pytest.mark.parametrize("sandbox", [False, True])
+def test_chromium(tmp_path, sandbox):
+    """Its zygotes check that they have one thread; with the sandbox also the kernel does."""
+    if not shutil.which("chromium"):
+        pytest.skip("no chromium here")
+    place = Path(tempfile.mkdtemp(dir="/var/tmp"))
+    try:
+        for f in (WICK, LIBWICK / "libwick-preload.so"):
+            shutil.copy(f, place)
+        place.chmod(0o777)
+        user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"] if sandbox else []
+        page = ["chromium", "--headless", "--disable-gpu", *([] if sandbox else ["--no-sandbox"]), "--dump-dom", "data:text/html,<p>hi</p>"]
+        env = {"PATH": os.environ["PATH"], "HOME": str(place), "WICK_PRELOAD": str(place / "libwick-preload.so")}
+        alone = subprocess.run([*user, *page], capture_output=True, text=True, env=env, timeout=120)
+        p = subprocess.run([*user, place / "wick", "run", "-o", place / "o.pb.gz", "--", *page], capture_output=True, text=True, env=env, timeout=120)
+        assert (p.returncode, p.stdout) == (alone.returncode, alone.stdout) and (sandbox or "<p>hi</p>" in p.stdout), p.stderr
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@needs_go
+def test_cpu_of_short_processes_adds_up(program, tmp_path):
+    """Of 150 processes of 4 ms each, most of which see no tick of the clock."""
+    exe = program("brief_life")
+    wick_run("-o", tmp_path / "o.pb.gz", "--", "sh", "-c", f"i=0; while [ $i -lt 150 ]; do {exe} 4; i=$((i+1)); done")
+    rows, _ = top(tmp_path / "o.pb.gz")
+    assert 0.4e9 < rows["main"][1] < 1.2e9, rows
 
 
 def test_musl_is_refused(program):

@@ -4,8 +4,10 @@ import os
 import re
 import socket
 import subprocess
+import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 from go_tools import pprof_command
@@ -104,6 +106,10 @@ def test_totals_and_differences(served):
     legacy.write_text(heap)
     got = subprocess.run([*pprof_command(), "-raw", legacy], capture_output=True, text=True)
     assert got.returncode == 0 and "alloc_space" in got.stdout, got.stderr
+    (served.tmp_path / "proto").write_bytes(urllib.request.urlopen(served.base + "/heap", timeout=30).read())
+    proto = subprocess.run([*pprof_command(), "-raw", served.tmp_path / "proto"], capture_output=True, text=True).stdout
+    calls = [set(re.findall(r"^ +\d+: (0x[0-9a-f]+)", raw, re.M)) for raw in (got.stdout, proto)]
+    assert calls[0] and calls[0] <= calls[1]  # readers of the text subtract one from every address
 
 
 def test_index_cmdline_symbol(served):
@@ -120,6 +126,27 @@ def test_index_cmdline_symbol(served):
         with pytest.raises(urllib.error.HTTPError) as e:
             served.get(wrong)
         assert e.value.code == code
+
+
+def test_many_symbols_read_a_file_once(served):
+    """4,300 addresses, as many as a request holds, take about as long as one, and have the names that each has alone."""
+    def ask(addresses):
+        begun = time.perf_counter()
+        request = urllib.request.Request(served.base + "/symbol", data="+".join(map(hex, addresses)).encode(), method="POST")
+        answer = urllib.request.urlopen(request, timeout=30).read().decode()
+        return time.perf_counter() - begun, dict(re.findall(r"^(0x\w+) (\S+)$", answer, re.M))
+
+    maps = Path(f"/proc/{served.process.pid}/maps").read_text()
+    code = [int(m.group(1), 16) for m in re.finditer(r"^(\w+)-\w+ r-xp .*(?:threads_shown\d+|/libc\.so\.6)$", maps, re.M)]
+    assert len(code) == 2
+    many = [a + 16 * i for a in code for i in range(64, 2214)]
+    one, several = min(ask(many[:1])[0] for _ in range(5)), min(ask(many)[0] for _ in range(5))
+    assert several < 100 * one, (several, one)
+    names = ask(many)[1]
+    assert len(names) > 100  # a libc without a symbol table has those of its exports only
+    for address in [*many[::430], *(int(a, 16) for a in list(names)[::20])]:
+        assert ask([address])[1].get(hex(address)) == names.get(hex(address))
+    assert ask([many[0], 1, many[0]])[1] == ask(many[:1])[1]
 
 
 @pytest.mark.parametrize("host, status", [("localhost:1", 200), ("127.0.0.1", 200), ("[::1]:80", 200), ("1.evil.example", 403),

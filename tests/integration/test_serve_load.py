@@ -27,7 +27,7 @@ from pathlib import Path
 import pytest
 
 from serve_poison import poison, poison_message
-from wick_tools import ROOT, SHOP, SPAN, TRACE, WICK, Binary, Server, native, request
+from wick_tools import ROOT, SHOP, SPAN, TRACE, WICK, Binary, Server, native, request, some
 from pyroscope_messages import CPU, M, pprof
 
 grpc = pytest.importorskip("grpc")
@@ -122,7 +122,7 @@ class Load:
                 return call()
             except (OSError, http.client.HTTPException, grpc.RpcError, Wrong) as e:
                 if not self.pauses.excuse(since):
-                    raise e if isinstance(e, Wrong) else Wrong(f"{what[:100]}: {e!r}")
+                    raise e if isinstance(e, Wrong) else Wrong(f"{what[:100]}: {e!r}") from e
                 self.count("again")
 
     def count(self, what):
@@ -337,7 +337,7 @@ class Load:
     def check_totals(self):
         """Each acknowledged request is there, once."""
         client = Client(self)
-        for service in sorted({s for s, _ in self.sent}):
+        for service in some(sorted({s for s, _ in self.sent})):
             q = urllib.parse.quote(f'cpu{{service.name="{service}"}}')
             got = {r["name"]: r["self"] for r in client.json(f"/api/v1/top?query={q}&limit=100000{RANGE}")["rows"] if r["self"]}
             want = {f: w for (s, f), w in self.sent.items() if s == service}

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from agent_tools import WICK, build, needs_bpf
+from agent_tools import WICK, build, child_pids, cmdline, needs_bpf
 from wick_tools import Server, go_tool, wait_for
 
 
@@ -39,11 +39,12 @@ def url(s, query="", pid=None, token=None):
     return f"http://x:{token or s.admin}@{host}/pid/{pid or s.pid}/debug/pprof/profile{query}"
 
 
-def children(pid):
-    """All of them, except the processes that read binaries for an agent."""
-    out = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    found = [int(line.split()[0]) for line in out.splitlines() if "--tables" not in line]
-    return found + [q for p in found for q in children(p)]
+def profiles(server):
+    """How many are being recorded: children of the agent's supervisor, which the starter started, besides the one that samples."""
+    at = [p for p in child_pids(server.p.pid) if b"--feed-fd" in cmdline(p)]
+    for _ in range(2):
+        at = [q for p in at for q in child_pids(p)]
+    return len(at) - 1
 
 
 @pytest.mark.skipif(not shutil.which("go"), reason="needs go")
@@ -83,20 +84,19 @@ def test_rights_and_wrong_questions(watched):
 
 
 def test_few_at_once_and_none_after_a_hang_up(watched):
-    before = 2  # who samples, and who starts it again
-    wait_for(lambda: len(children(watched.p.pid)) == before)
+    wait_for(lambda: profiles(watched) == 0)
     asked = [subprocess.Popen([WICK, "pprof", "-raw", url(watched, "?seconds=200")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
              for _ in range(4)]
-    wait_for(lambda: len(children(watched.p.pid)) == before + 4)
+    wait_for(lambda: profiles(watched) == 4)
     status, body = watched.get(f"/pid/{watched.pid}/debug/pprof/profile?seconds=1", token=watched.admin)
-    assert status == 429 and b"4 profiles" in body
+    assert status == 429 and b"4 calls that take long" in body
     assert watched.get("/api/v1/services", token=watched.admin)[0] == 200  # questions are answered meanwhile
     for p in asked:
         p.kill()
         p.wait()
-    wait_for(lambda: len(children(watched.p.pid)) == before)
+    wait_for(lambda: profiles(watched) == 0)
     last = subprocess.Popen([WICK, "pprof", "-raw", url(watched, "?seconds=200")], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wait_for(lambda: len(children(watched.p.pid)) == before + 1)
+    wait_for(lambda: profiles(watched) == 1)
     code, seconds = watched.stop()
     assert code == 0 and seconds < 60  # not the 200 that were asked for
     assert last.wait(timeout=60) != 0

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from wick_tools import WICK, Binary, Server, native, wait_for
+from wick_tools import WICK, Binary, Server, descendants, log_of, native, request, wait_for
 
 def names(server, service="native"):
     return {r["name"]: r["self"] for r in server.json(f'/api/v1/top?query=cpu{{service.name="{service}"}}'.replace('"', "%22"))["rows"]}
@@ -209,3 +210,111 @@ def test_debuginfod(tmp_path, debuginfod):
         assert s.json("/api/v1/binaries")["files"][0]["origin"] == "debuginfod"
     finally:
         s.stop()
+
+
+OBJDUMP = """#!/bin/sh
+if read -r x < {secret}; then said="read the tokens"; else said="denied"; fi
+{{ echo x > {place}/written; }} 2>/dev/null && said="$said, written"
+while [ $# -gt 0 ]; do case $1 in --adjust-vma=0x*) at=${{1#--adjust-vma=0x}};; esac; shift; done
+printf '    %s:\\t%s\\n' "$at" "$said"
+{then}
+"""
+
+
+def test_objdump_is_confined_and_timed(tmp_path):
+    """What disassembles strangers' bytes can read programs and nothing of the server's, writes nothing, and has 5 s."""
+    b = Binary(tmp_path)
+    with tempfile.TemporaryDirectory(dir="/opt") as place, tempfile.TemporaryDirectory() as open_to_all:
+        os.chmod(place, 0o777)
+        os.chmod(open_to_all, 0o755)
+        fake = Path(place) / "objdump"
+        secret = Path(open_to_all) / "secret"
+        secret.write_text("wick_token\n")
+        os.chmod(secret, 0o644)
+
+        def install(then):
+            fake.write_text(OBJDUMP.format(secret=secret, place=place, then=then))
+            fake.chmod(0o755)
+
+        install("")
+        s = Server(tmp_path, PATH=f"{place}:{os.environ['PATH']}")
+        try:
+            upload(s, b.path)
+            path = "/api/v1/code?missing=ok&build_id=%s&address=%#x" % (b.build_id, b.address("other_function"))
+            got = s.json(path)
+            assert [i["text"] for i in got["instructions"]] == ["denied"], got
+            assert not (Path(place) / "written").exists()
+            install("while :; do :; done")
+            start = time.monotonic()
+            got = s.json(path)
+            assert got["instructions"] == [] and "objdump took longer" in got["reason"]
+            assert time.monotonic() - start < 15
+        finally:
+            s.stop()
+
+
+def symbolizer_of(s):
+    found = [p for p in descendants(s.p.pid) if b"symbolize" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    return found[0] if found else None
+
+
+def test_more_build_ids_than_fit(server):
+    """Binaries of which nobody has a file never reach the symbolizer, and are not looked for again at every question."""
+    n = 20000
+    assert server.send(native("%040x" % 0, [([0x1000], 1)]))[0] == 200
+    r = request([], service="native")
+    d = r.dictionary
+    strings = list(d.string_table)
+    strings.append("process.executable.build_id.gnu")
+    key = len(strings) - 1
+    p = r.resource_profiles[0].scope_profiles[0].profiles[0]
+    for i in range(1, n):
+        d.attribute_table.add(key_strindex=key).value.string_value = "%040x" % i
+        d.mapping_table.add(attribute_indices=[i])
+        d.location_table.add(mapping_index=i, address=0x1000)
+        d.stack_table.add(location_indices=[i])
+        p.samples.add(stack_index=i, values=[1])
+    del d.string_table[:]
+    d.string_table.extend(strings)
+    assert server.send(r)[0] == 200
+
+    def ask():
+        start = time.monotonic()
+        top = server.json("/api/v1/top?query=cpu&limit=5")
+        assert top["total"] == n, top
+        return time.monotonic() - start
+
+    first, again = ask(), min(ask() for _ in range(3))
+    assert again < max(first / 2, 0.3), (first, again)  # known: only the store is asked
+    assert symbolizer_of(server) is None
+
+
+@pytest.mark.slow
+def test_symbolizer_hangs_once(server, tmp_path):
+    """A symbolizer that is stopped makes others wait for 3 s at most, and its file is not missing: the answer says that names are
+    to come, and they come."""
+    first, second = (Binary(tmp_path, name, f"int unique_{name};") for name in ("first", "second"))
+    upload(server, first.path, second.path)
+    for b, service in ((first, "one"), (second, "two")):
+        server.send(native(b.build_id, [([b.address("other_function") + 1], 3)], service=service))
+
+    def top(service):
+        return server.json(f"/api/v1/top?query=cpu%7Bservice.name=%22{service}%22%7D")
+
+    pid = wait_for(lambda: symbolizer_of(server))
+    os.kill(pid, signal.SIGSTOP)
+    asking = threading.Thread(target=top, args=["one"])
+    asking.start()
+    time.sleep(1)
+    start = time.monotonic()
+    got = top("two")
+    assert time.monotonic() - start < 8 and got["notes"]["naming"]
+    asking.join()
+    assert top("one")["notes"]["naming"]  # it took 20 s; the next attempt is made after 10 s more
+    assert state(server, first.build_id)["state"] == "later"
+    text = subprocess.run([WICK, "query", "top", "cpu{service.name=\"one\"}", "--server", server.url], capture_output=True, text=True)
+    assert "still being looked up" in text.stdout + text.stderr
+    wait_for(lambda: "other_function" in names(server, "one"), 30)
+    assert "naming" not in top("one").get("notes", {})
+    assert "other_function" in names(server, "two")
+    assert "another attempt follows" in log_of(server)

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import pytest
-from wick_tools import ROOT, compile_program, need
+from wick_tools import ROOT, compile_program, need, some
 
 HELPER = ROOT / "build/tests/unit/symbolize_addresses"
 
@@ -58,7 +58,7 @@ def test_separate_debug_file(tmp_path):
     whole = {a: f for a, f in ours(exe, addresses).items() if f[0][2] != "0"}
     subprocess.run(["objcopy", "--only-keep-debug", "gcc", "lines.of-gcc"], cwd=tmp_path, check=True)
     subprocess.run(["strip", "-g", "gcc"], cwd=tmp_path, check=True)
-    assert all(f[0][2] == "0" for f in ours(exe, addresses).values())
+    assert all(f[0][2] == "0" for f in some(ours(exe, addresses).values()))
     subprocess.run(["objcopy", "--add-gnu-debuglink=lines.of-gcc", "gcc"], cwd=tmp_path, check=True)
     got = ours(exe, addresses)
     assert len(whole) > 100 and all(got[a] == f for a, f in whole.items())
@@ -131,7 +131,7 @@ def test_symbol_table_equals_nm(tmp_path):
         if len(parts) == 3 and parts[1] in "tT":
             symbols[parts[0].lstrip("0")].add(parts[2])
     got = ours(exe, sorted(symbols))
-    for address, names in symbols.items():
+    for address, names in some(symbols.items()):
         assert got[address][0][0] in names
 
 

@@ -12,7 +12,8 @@ import pytest
 pytest.importorskip("opentelemetry.proto.common.v1.common_pb2")
 from agent_tools import needs_bpf  # noqa: E402
 from timed_data import MS, S, SECONDS, SPAN, SPIKE, THREADS, Timed  # noqa: E402
-from wick_tools import WICK, Server, wait_for  # noqa: E402
+from ui_data import Request  # noqa: E402
+from wick_tools import WICK, Server, some, wait_for  # noqa: E402
 
 QUERY = 'cpu{service.name="ticker"}'
 
@@ -46,6 +47,17 @@ def test_heat_map_counts_every_sample(sent):
     assert [v * h["scale"] for v in h["values"]] == pytest.approx(cells, abs=h["scale"])
 
 
+@pytest.mark.parametrize("kind, unit", [("lock_count", "count"), ("inuse_space", "bytes"), ("lock_widgets", "widgets")])
+def test_heat_map_has_its_unit(sent, kind, unit):
+    """Whatever a type is called: numbers of locks are no time. Of types that wick does not know, as their profiles say."""
+    d, r = sent.data, Request("locks", version="1.0")
+    r.profile(kind, unit, d.start, [(("main", "take"), 7)])
+    assert sent.send(r.done())[0] == 200
+    h = sent.json(f"/api/v1/heatmap?query={kind}&from={d.start}&to={d.start + SECONDS * S}")
+    assert h["unit"] == unit and h["untimed"] == 7, h
+    assert ask(sent, "heatmap", **{"from": d.start, "to": d.start + SECONDS * S})["unit"] == "nanoseconds"
+
+
 def test_heat_map_is_bounded(sent):
     """Any range: at most 300 columns, whose step is a usual one; a part of a second as well as 30 days."""
     d = sent.data
@@ -72,7 +84,7 @@ def test_chart_of_each_thread(sent):
     d, at = sent.data, sent.data.start + (SPIKE - 1) * S
     c = ask(sent, "chart", **{"from": at, "to": at + 3 * S, "columns": 300})
     assert c["count"] == THREADS and not c["sliced"] and int(c["step"]) == 10 * MS
-    for t in c["threads"]:
+    for t in some(c["threads"]):
         number = t["id"] - 100
         assert t["name"] == f"worker-{number}" and t["service"] == "ticker"
 
@@ -149,7 +161,7 @@ def test_at_the_terminal(sent):
     assert p.returncode == 0 and head.split() == ["TIME", "SHARE", "WITHIN", "THE", "STEP"], (p.stdout, p.stderr)
     assert len(rows) == SECONDS
     at = head.index("WITHIN")
-    for second, row in enumerate(rows):
+    for second, row in some(enumerate(rows)):
         assert re.fullmatch(r"\S{50}" if second == SPIKE else r"\S{10} {15}\S{10}", row[at:]), row
     p = subprocess.run([WICK, "query", "chart", *selection], capture_output=True, text=True, timeout=60)
     head, *rows = [line for line in p.stdout.splitlines() if not line.startswith(("note:", "sampled at"))]

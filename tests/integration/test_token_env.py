@@ -52,4 +52,22 @@ def test_commands(server, program, tmp_path):
         refused = run(*words)
         assert refused.returncode != 0 and re.search("token|401", refused.stderr), (words, refused.stderr)
         p = run(*words, token=server.token)
-        assert p.returncode in (0, 4) and "401" not in p.stderr, (words, p.stderr)
+        assert p.returncode in (0, 4) and not re.search(r"\b401\b", p.stderr), (words, p.stderr)
+
+
+def test_the_token_file_of_a_configuration(tmp_path):
+    """wick token --config: the file that a server with this configuration reads, which its log names."""
+    config = tmp_path / "wick.yaml"
+    config.write_text(f"auth: {{tokens: {tmp_path}/elsewhere}}\n")
+    made = run("token", "create", "--scope", "admin", "--config", config, XDG_DATA_HOME=str(tmp_path), HOME=str(tmp_path))
+    assert made.returncode == 0 and (tmp_path / "elsewhere").exists() and not (tmp_path / "wick/tokens").exists(), made.stderr
+    listed = run("token", "list", "-c", config, "--json", XDG_DATA_HOME=str(tmp_path), HOME=str(tmp_path))
+    assert '"scope":"admin"' in listed.stdout
+    p = run("token", "list", "--config", config, "--file", "x")
+    assert p.returncode != 0 and "exclude each other" in p.stderr
+    p = run("token", "list", "--config", tmp_path / "none")
+    assert p.returncode != 0 and "none" in p.stderr
+
+
+def test_the_log_names_the_token_file(server):
+    assert f"tokens: {server.dir}/tokens" in (server.dir / "log").read_text()

@@ -224,6 +224,29 @@ def test_trace_and_its_tree(server):
     assert "  db.query" in text
 
 
+@pytest.mark.parametrize("period,value,length,want", [
+    (52.6, 83, 1.84, 1.84),  # one sample of 19 Hz, weighed
+    (10, 10, 1.84, 1.84),
+    (10, 10, 12, 10),
+    (10, 400, 150, 400),  # four threads; equal samples are joined
+    (10, 20, 1.5, 3),
+    (0, 10, 1.84, 1.84),  # the period is not known
+])
+def test_a_span_has_at_most_its_length_times_its_threads(server, period, value, length, want):
+    start, service = time.time_ns() - 10_000 * MS, f"of-{period}-{value}"
+    trace, span = random.randbytes(16), random.randbytes(8)
+    known = {"trace": trace, "span": span, "name": "short", "start": start, "duration": int(length * MS)}
+    assert send_traces(server, trace_request([known], service))[0] == 200
+    r = linked_request([("main;work", int(value * MS), trace, span)], service, start=start)
+    p = r.resource_profiles[0].scope_profiles[0].profiles[0]
+    p.period, p.period_type.type_strindex, p.period_type.unit_strindex = int(period * MS), p.sample_type.type_strindex, p.sample_type.unit_strindex
+    assert server.send(r)[0] == 200
+    listed = f"spans?query=cpu{{service.name=%22{service}%22}}&from=now-5m"
+    for question in (f"trace?trace_id={trace.hex()}&query=cpu", listed, listed + "&sort=duration"):
+        got = next(s for s in server.json(f"/api/v1/{question}")["spans"] if s["spanId"] == span.hex())
+        assert (got["value"], got.get("sampled", got["value"])) == (int(want * MS), int(value * MS)), question
+
+
 def stored(store, tenant):
     """The number of spans in a store that no server has open."""
     r = subprocess.run([WICK, "query", "span_names", "--store", str(store), "--tenant", tenant, "--json"],
@@ -326,7 +349,8 @@ def test_size_is_limited(tmp_path):
 
 
 def test_json_and_grpc(server):
-    """The same spans by JSON and by gRPC; what has no ID is refused by a partial success."""
+    """The same spans by JSON and by gRPC; what has no ID is refused by a partial success. A name that an SDK made up is that of the program,
+    as in its profiles."""
     grpc = pytest.importorskip("grpc")
     service = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc")
     start = time.time_ns()
@@ -335,14 +359,17 @@ def test_json_and_grpc(server):
          "startTimeUnixNano": str(start), "endTimeUnixNano": str(start + 7000), "status": {"code": "STATUS_CODE_ERROR"}},
         {"name": "no IDs", "startTimeUnixNano": str(start)}]}]}],
     }
-    body["resourceSpans"][0]["resource"] = {"attributes": [{"key": "service.name", "value": {"stringValue": "js"}}]}
+    body["resourceSpans"][0]["resource"] = {"attributes": [{"key": "service.name", "value": {"stringValue": "unknown_service:js"}}]}
     status, answer = send_traces(server, json.dumps(body).encode(), kind="application/json")
     assert status == 200 and json.loads(answer)["partialSuccess"]["rejectedSpans"] == "1"
     with grpc.insecure_channel(server.grpc) as channel:
-        r = trace_request([dict(trace=b"g" * 16, span=b"g" * 8, name="rpc", start=start, duration=9)], "py")
+        r = trace_request([dict(trace=b"g" * 16, span=b"g" * 8, name="rpc", start=start, duration=9)], "unknown_service:py")
         service.TraceServiceStub(channel).Export(r, timeout=30)
     got = {x["name"]: (x["service"], x["count"], x["errors"], x["max"]) for x in server.json("/api/v1/span_names")["spans"]}
     assert got == {"j\u00e9son": ("js", 1, 1, 7000), "rpc": ("py", 1, 0, 9)}
+    for name in ("py", "unknown_service:py"):
+        assert server.send(request([("main;work", 3, False)], name))[0] == 200
+    assert [s["name"] for s in server.json("/api/v1/services")] == ["py"]
     assert send_traces(server, b"\x0a\xff")[0] == 400
     assert send_traces(server, b"[", kind="application/json")[0] == 400
     assert "error" not in log_of(server)

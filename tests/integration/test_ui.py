@@ -19,7 +19,7 @@ import file_oracles  # noqa: E402
 import timed_data  # noqa: E402
 import ui_data  # noqa: E402
 from opentelemetry.proto.profiles.v1development import profiles_pb2  # noqa: E402
-from wick_tools import NASTY, ROOT, WICK, Served, Server, convert
+from wick_tools import NASTY, ROOT, WICK, Served, Server, convert, some
 
 MODULES = ROOT / ".cache/ui-test"
 CHROMIUM = os.environ.get("WICK_CHROMIUM", "/usr/bin/chromium")
@@ -52,7 +52,7 @@ def server(tmp_path_factory):
                                      "ui:\n  price_per_core_hour: 0.04\n  own_code: example.com\n")
     s = Server(place, "--config", str(place / "wick.yaml"))
     s.place, s.sent = place, time.time_ns()
-    for r in ui_data.requests(s.sent):
+    for r in some(ui_data.requests(s.sent)):
         status, body = s.send(r)
         assert status == 200, body
     yield s
@@ -106,7 +106,7 @@ def test_sources_and_findings(tmp_path):
     now = time.time_ns()
     s = Server(tmp_path, "--no-agent")
     try:
-        for r in reversed(list(seen_twice(now))):
+        for r in some(reversed(list(seen_twice(now)))):
             assert s.send(r)[0] == 200
         r = ui_data.Request("finder", "1.0")
         for i in range(6):
@@ -124,7 +124,8 @@ def test_sources_and_findings(tmp_path):
         for version, first, last in (("1.4", 55, 30), ("1.5", 29, 12), ("1.4", 11, 2)):  # minutes ago: a rollback
             r = ui_data.Request("rolled", version)
             for i in range(first, last - 1, -1):
-                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9)])
+                slow = [(("main", "check"), 4 * 10**9)] if version == "1.5" else []
+                r.profile("cpu", "nanoseconds", now - 60 * i * 10**9, [(("main", "work"), 10**9), (("main", "rest"), 10**9), *slow], 59 * 10**9)
             assert s.send(r.done())[0] == 200
         for version, first, last in (("1.9.0", 55, 30), ("1.10.0", 29, 2)):
             r = ui_data.Request("numbered", version)
@@ -165,20 +166,21 @@ def test_demo_story(tmp_path):
     now = time.time_ns()
     s = Server(tmp_path, "--no-agent", WICK_DEMO_TIMES=f"{now + 600 * 10**9}:{now + 1200 * 10**9}")
 
-    def send(version, start, work, n=6):
-        r = ui_data.Request("checkout", version)
+    def send(version, start, work, host, n=7):  # 70 seconds: the verdict requires a minute
+        r = ui_data.Request("checkout", version, host)
         for i in range(n):
-            r.profile("cpu", "nanoseconds", start + i * 10**10, [(("main", "price"), 2 * 10**9), (("main", "discount"), work * 10**9)])
+            r.profile("cpu", "nanoseconds", start + i * 10**10,
+                      [(("main", "price"), 10**9), (("main", "tax"), 10**9), (("main", "discount"), work * 10**9)])
         assert s.send(r.done())[0] == 200
 
-    send("1.5.0", now - 130 * 10**9, 1, 12)
+    send("1.5.0", now - 130 * 10**9, 1, "web-1", 12)
     signal, over = tmp_path / "signal", threading.Event()
 
     def deploy():
-        for word, ago, work in (("deploy", 60, 7), ("more", 30, 16)):
+        for word, host, work in (("deploy", "web-1", 7), ("more", "web-2", 16)):
             while not (signal.exists() and signal.read_text() == word) and not over.wait(0.05):
                 pass
-            send("1.6.0", now - ago * 10**9, work, 3)
+            send("1.6.0", now - 60 * 10**9, work, host)
 
     later = threading.Thread(target=deploy)
     later.start()
@@ -188,6 +190,19 @@ def test_demo_story(tmp_path):
         over.set()
         later.join()
         s.stop()
+
+
+@pytest.mark.slow
+def test_walk(tmp_path):
+    """Three questions to a running demo, answered by clicks that are counted."""
+    env = {**os.environ, "WICK_EXPORT_INTERVAL_MS": "1000", "WICK_RATE": "1000"}
+    with subprocess.Popen([WICK, "demo", "-d", "600s", "--deploy-after", "75s", "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=tmp_path, env=env) as p:
+        try:
+            url = next(line.strip() for line in p.stdout if line.startswith("  http://"))
+            next(line for line in p.stdout if line.startswith("Verdict: "))
+            run("walk", url=url)
+        finally:
+            p.terminate()
 
 
 BURN = """#include <time.h>
@@ -257,7 +272,7 @@ def test_every_view(tmp_path, part):
 
     sender = threading.Thread(target=keep_sending)
     try:
-        for r in ui_data.requests(time.time_ns()):
+        for r in some(ui_data.requests(time.time_ns())):
             assert s.send(r)[0] == 200
         data = timed_data.Timed()
         data.send(s)

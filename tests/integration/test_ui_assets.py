@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from wick_tools import ROOT, Server
+from wick_tools import ROOT, Server, some
 
 
 LIMIT = 150_000  # gzipped bytes of everything that a browser loads
@@ -38,11 +38,17 @@ def page(server):
 
 def test_page_and_places(server):
     headers, body = page(server)
-    for place in ("/start", "/services", "/explore?query=cpu", "/compare", "/senders", "/login"):
+    for place in ("/start", "/services", "/explore?query=cpu", "/compare", "/senders", "/settings", "/login"):
         status, h, b = get(server, place)
         assert (status, b.decode(), h["content-type"]) == (200, body, headers["content-type"]), place
-    for nowhere in ("/assets/none.js", "/api/v1/none", "/a/b", "/x.html", "/../etc/passwd", "/assets/"):
+    status, h, _ = get(server, "/trace/" + 32 * "a")
+    assert status == 302 and h["location"] == "../trace?trace=" + 32 * "a" and get(server, "/trace")[0] == 200
+    for nowhere in ("/assets/none.js", "/api/v1/none", "/a/b", "/trace/xyz", "/trace/" + 33 * "a", "/trace/" + 31 * "a" + "%0d", "/x.html", "/../etc/passwd", "/assets/"):
         assert get(server, nowhere)[0] == 404, nowhere
+    for nowhere in ("/nowhere", "/x.html"):  # a person who gets there sees a page
+        status, h, b = get(server, nowhere, accept="text/html,*/*;q=0.8")
+        assert (status, b.decode(), h["content-type"]) == (404, body, headers["content-type"]), nowhere
+    assert get(server, "/a/b", accept="text/html")[0] == 404 and b"<html" not in get(server, "/assets/none.js", accept="text/html")[2]
     assert get(server, "/explore", "POST")[0] == 404
     assert get(server, "/mcp")[0] == 405  # the page does not hide what a path takes
     assert get(server, "/", "HEAD")[2] == b""
@@ -76,7 +82,7 @@ def test_caching(server):
 
 def test_encodings_and_size(server):
     total = len(get(server, "/", Accept_Encoding="gzip")[2])
-    for name in re.findall(r'"(assets/[^"]+)"', page(server)[1]):
+    for name in some(re.findall(r'"(assets/[^"]+)"', page(server)[1])):
         plain = get(server, "/" + name)
         packed = get(server, "/" + name, Accept_Encoding="br, gzip")
         assert "content-encoding" not in plain[1] and packed[1]["content-encoding"] == "gzip"

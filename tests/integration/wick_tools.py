@@ -33,6 +33,13 @@ def need(*tools):
             pytest.skip(f"no {tool}")
 
 
+def some(values):
+    """The values as a list, of which there is at least one: a loop over none of them asserts nothing."""
+    values = list(values)
+    assert values, "nothing to look at"
+    return values
+
+
 def wait_for(what, seconds=60.0, why="", step=0.05):
     """Polls until what() is true and returns its value. The deadline is generous: a busy machine is slow, not broken. why says
     what is awaited: a text, or a function that makes one of the state at the deadline."""
@@ -130,15 +137,15 @@ SHOP = [("main;checkout;encode", 30, True), ("main;checkout;sort", 10, False), (
 
 
 class Server:
-    def __init__(self, directory, *options, wick=WICK, **env):
-        self.dir, self.options, self.wick = directory, options, wick
+    def __init__(self, directory, *options, wick=WICK, before=(), **env):
+        self.dir, self.options, self.wick, self.before = directory, options, wick, before
         self.env = {**os.environ, "XDG_DATA_HOME": str(directory), "HOME": str(directory), **env}
         self.start()
 
     def start(self):
         self.log = open(self.dir / "log", "a+")
         self.p = subprocess.Popen(
-            [self.wick, "serve", "--store", str(self.dir / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0",
+            [*self.before, self.wick, "serve", "--store", str(self.dir / "store"), "--http", "127.0.0.1:0", "--otlp-grpc", "127.0.0.1:0",
              "--otlp-http", "127.0.0.1:0", "--set", f"auth.tokens={self.dir}/tokens", *self.options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, env=self.env)
         line = self.p.stdout.readline()
@@ -146,7 +153,7 @@ class Server:
         self.url = line.split()[-1]
         text = (self.dir / "log").read_text()
         self.grpc = re.findall(r"OTLP/gRPC: listening on (127[^\s\"]+)", text)[-1]
-        self.http = "http://" + re.findall(r"OTLP/HTTP: listening on (127[^\s\"]+)", text)[-1]
+        self.http = "http://" + re.findall(r"OTLP/HTTP: listening on ((?:127|0)\.[^\s\"]+)", text)[-1]
 
     def get(self, path, token=None, data=None, headers=None, method=None, base=None):
         h = dict(headers or {})

@@ -3,7 +3,9 @@
  * ext_use FILE [URL]: an extension of libwick, as an interpreter's would be: named frames, samples out of a signal handler, a walker
  * that merges its frames with native ones, an allocator of its own, forks meanwhile.
  * ext_use FILE scribble: only a slow walker that writes to all frames and keeps one of them.
+ * ext_use FILE helper: a helper that works for a second and adds samples, and is all that is left in the end.
  */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,6 +128,47 @@ static int run_scribble(const char *file)
     return 0;
 }
 
+__attribute__((noipa)) static void *help(void *unused)
+{
+    struct wick_ext_sample s = WICK_EXT_SAMPLE_INIT;
+    static const uint8_t label[] = {0, 2, 't', '1'};
+
+    check(wick_ext_helper_begin() == WICK_OK && wick_ext_helper_interval() > 0, "helper");
+    evaluate(1);
+    s.type = WICK_WALL;
+    s.frames = script;
+    s.n_frames = 2;
+    s.labels = label;
+    s.labels_n = sizeof label;
+    s.value = 100000000;
+    for (s.count = 1; s.count <= 10; s.count++)
+        check(wick_ext_sample(&s) == WICK_OK, "sample of a helper");
+    wick_ext_helper_interval();
+    for (;;)
+        pause();
+}
+
+static int run_helper(const char *file, const struct wick_ext_frame *f)
+{
+    struct wick_options o = WICK_OPTIONS_INIT;
+    struct wick_stats stats = WICK_STATS_INIT;
+    pthread_t t;
+
+    o.types = WICK_CPU | WICK_WALL;
+    o.file = file;
+    check(wick_provider_new(&o) != NULL, wick_last_error());
+    check(wick_ext_label_key("task") == 0, "the first key");
+    script[0] = script[1] = wick_ext_frame(f);
+    check(pthread_create(&t, NULL, help, NULL) == 0, "thread");
+    for (int i = 0; i < 50 && stats.background_ns < 900000000; i++) {
+        usleep(200000);
+        wick_get_stats(NULL, &stats);
+    }
+    printf("background %llu\n", (unsigned long long) stats.background_ns);
+    fflush(stdout);
+    pthread_exit(NULL);
+}
+
 int main(int argc, char **argv)
 {
     static const uint8_t trace[16] = {0xab}, span[8] = {0xcd};
@@ -137,6 +180,8 @@ int main(int argc, char **argv)
 
     if (argc > 2 && strcmp(argv[2], "scribble") == 0)
         return run_scribble(argv[1]);
+    if (argc > 2 && strcmp(argv[2], "helper") == 0)
+        return run_helper(argv[1], &f);
     o.types = WICK_CPU | WICK_WALL | WICK_HEAP;
     o.file = argv[1];
     o.endpoint = argc > 2 ? argv[2] : NULL;

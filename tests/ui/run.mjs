@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// run.mjs SUITE CONFIG: runs suites/SUITE.mjs in a browser; CONFIG is JSON with at least url. Prints a JSON line per check.
+// run.mjs SUITE CONFIG: runs suites/SUITE.mjs in a browser; CONFIG is JSON with at least url. Prints a JSON line
+// per check.
 import {chromium, Tester} from "./lib.mjs";
 
 const [name, text] = process.argv.slice(2);

@@ -65,7 +65,7 @@ static inline void handle(void *arg, struct http_request *q)
     if (grpc_is_request(q)) {
         _cleanup_(buf_done) struct buf inflated = BUF_INIT;
         struct grpc_status st = {0};
-        struct str m;
+        struct str m = {0};
 
         if (str_is(q->path, "/x.Y/Fail")) {
             grpc_status_set(&st, GRPC_RESOURCE_EXHAUSTED, "zu voll: 100%% \xc3\xa4");

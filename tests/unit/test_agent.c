@@ -326,17 +326,33 @@ static const struct unwind_rule *by_address(void *arg, uint64_t address, uint32_
     }
 }
 
+static bool no_rule(void *arg, uint64_t pc, struct unwind_rule *ret)
+{
+    (void) arg;
+    (void) pc;
+    (void) ret;
+    return false;
+}
+
+static bool no_call(void *arg, uint64_t pc)
+{
+    (void) arg;
+    (void) pc;
+    return false;
+}
+
 static void test_walk(void)
 {
     uint64_t stack[16] = {0}, base = 0x7000, words[32];
     struct stack_copy copy = {base, sizeof stack, (const uint8_t *) stack};
     struct agent_regs regs = {.pc = 0x1100, .sp = base, .fp = base + 4 * 8, .exact = 1, .is_leaf = 1};
-    struct stack_words out = {words, 0, 32};
+    struct stack_words out = {words, 0, 32, false};
+    struct stack_source source = {by_address, no_rule, no_call, NULL, NULL};
 
     stack[1] = 0x2200;                          /* leaf's return address: a function with a frame pointer */
     stack[4] = base + 8 * 8, stack[5] = 0x4400; /* its caller is a JIT's */
     stack[8] = 0, stack[9] = 0x3300;            /* which was called by the root */
-    eq_int(stack_walk(&regs, &copy, by_address, NULL, &out), AGENT_END_ROOT);
+    eq_int(stack_walk(&regs, &copy, &source, &out), AGENT_END_ROOT);
     eq_int(out.n, 4);
     eq_int(AGENT_WORD_KIND(words[0]), AGENT_WORD_EXACT);
     eq_int(words[1], 0x2200);
@@ -345,7 +361,7 @@ static void test_walk(void)
     out.n = 0;
     copy.n = 6; /* cut short: nothing is read beyond it */
     regs = (struct agent_regs){.pc = 0x1100, .sp = base, .exact = 1, .is_leaf = 1};
-    eq_int(stack_walk(&regs, &copy, by_address, NULL, &out), AGENT_END_BAD);
+    eq_int(stack_walk(&regs, &copy, &source, &out), AGENT_END_BAD);
     eq_int(out.n, 1);
 }
 
@@ -353,8 +369,15 @@ static void test_walk(void)
 enum { DEPTH = 20 };
 static volatile uint64_t sink;
 
-__attribute__((noinline, noclone)) uint64_t agent_test_hot(uint64_t n);
-__attribute__((noinline, noclone)) uint64_t agent_test_deep(int d);
+#ifdef __clang__
+#define STEP __attribute__((noinline))
+#define NO_FRAME_POINTER
+#else
+#define STEP __attribute__((noinline, noclone))
+#define NO_FRAME_POINTER __attribute__((optimize("omit-frame-pointer")))
+#endif
+STEP uint64_t agent_test_hot(uint64_t n);
+STEP uint64_t agent_test_deep(int d);
 
 uint64_t agent_test_hot(uint64_t n)
 {
@@ -366,7 +389,7 @@ uint64_t agent_test_hot(uint64_t n)
     return x;
 }
 
-__attribute__((optimize("omit-frame-pointer"))) uint64_t agent_test_deep(int d)
+NO_FRAME_POINTER uint64_t agent_test_deep(int d)
 {
     volatile char room[40];
     uint64_t r;

@@ -121,8 +121,8 @@ static void test_refused(void)
     struct err e = {0};
     int fd = -1, plain = memfd_create("plain", MFD_CLOEXEC);
     struct arena a;
-    size_t n;
-    void *p;
+    size_t n = 0;
+    void *p = NULL;
 
     ok(agent_options_send(&o, &fd, &e) == 0 && sealed_map(fd, 1 << 20, &p, &n) == 0);
     eq_int(receive_bytes(p, n), 0);

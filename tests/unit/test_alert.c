@@ -229,7 +229,7 @@ static void is_in(const struct alert_states *s, char function, enum alert_stage 
     const struct alert *a = find(s, function);
 
     if (!a || a->stage != stage || a->since != T0 + since * MINUTE)
-        tap_fail("%c is %s since %lld", function, a ? alert_stage_name(a->stage) : "absent",
+        tap_fail("%c is %s since %lld", function, a ? alert_stage_names[a->stage] : "absent",
                  a ? (long long) ((a->since - T0) / MINUTE) : 0);
 }
 

@@ -53,7 +53,7 @@ static bool reads_profiles(const struct question *q)
 
 static void flip(const char *name, off_t at)
 {
-    char path[256], c;
+    char path[256], c = 0;
     int fd;
 
     snprintf(path, sizeof path, "%s/%s", dir, name);

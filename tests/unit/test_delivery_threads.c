@@ -12,14 +12,14 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/metrics.h"
+#include "base/qlog.h"
 #include "codec/otlp.h"
 #include "model/builder.h"
 #include "net/loop.h"
-#include "base/qlog.h"
 #include "pipeline/delivery/sender.h"
 #include "pipeline/graph/fanout.h"
 #include "pipeline/graph/host.h"
-#include "pipeline/graph/metrics.h"
 #include "tap.h"
 
 enum { EXPORTERS = 2, FEEDERS = 2, ROUNDS = 3, SAMPLES = 4, IDS = FEEDERS * ROUNDS * SAMPLES };

@@ -87,7 +87,7 @@ static void test_edges(void)
         b[i] = i < 10 ? 100 : 105;
     }
     eq_int(drift_run(&d, rows, 2, t, &s), 0);
-    ok(t[0].significant && t[0].p == 0);
+    ok(t[0].significant && t[0].p < 1e-6); /* 0, or what fused multiply-adds leave of it */
     ok(!t[1].significant); /* half a point */
     near(s.minimum_detectable_points, 0, 1e-9);
     d.n_cells = 11; /* one window now */

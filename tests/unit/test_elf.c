@@ -25,7 +25,7 @@ static void test_self(void)
     struct proc_maps maps;
     const struct proc_map *m;
     char id[ELF_ID_MAX];
-    uint64_t bias;
+    uint64_t bias = 0;
     struct err e;
 
     eq_int(elf_open("/proc/self/exe", &f, &e), 0);

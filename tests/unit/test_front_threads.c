@@ -76,7 +76,7 @@ static void world_init(struct world *w, int64_t limit)
     fill_store(w->store);
     eq_int(auth_open(w->tokens, &w->auth, &e), 0);
     auth_trust(w->auth, getuid());
-    eq_int(workers_new(2, 16, &w->workers, &e), 0);
+    eq_int(workers_new(&(struct workers_options){.n = 2, .waiting = 16}, &w->workers, &e), 0);
     eq_int(
         front_new(
             &(struct front_options){

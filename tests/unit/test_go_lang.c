@@ -3,11 +3,12 @@
  * tests/integration/test_dump.py's and test_record_span.py's. */
 #include <errno.h>
 
+#include "agent/lang/go/go_code.h"
 #include "agent/lang/go/go_goroutines.h"
 #include "elf/tls_symbol.h"
 #include "tap.h"
 
-enum { BASE = 0x1000, SIZE = 8192, TP = BASE + 64, G = BASE + 128, M = BASE + 512, CURG = BASE + 1024 };
+enum { BASE = 0x200000, SIZE = 8192, TP = BASE + 64, G = BASE + 128, M = BASE + 512, CURG = BASE + 1024 };
 
 static uint8_t memory[SIZE];
 
@@ -46,7 +47,7 @@ static uint32_t read_labels(bool is_slice, struct arena *a, struct go_label *ret
 {
     struct go_runtime g = {.minor = is_slice ? 26 : 22, .g = -8, .curg = 184, .labels = 352, .is_slice = is_slice};
 
-    return go_labels_read(&g, &mem, go_current(&g, &mem, TP), a, ret);
+    return go_labels_read(&g, &mem, go_current(&g, &mem, TP, 0), a, ret);
 }
 
 static void test_slice(void)
@@ -174,6 +175,13 @@ static void test_goroutines(void)
     arena_done(&a);
 }
 
+/* Distances from the thread pointer: of two variables in static blocks, and of the table of blocks. */
+#if defined(__x86_64__)
+enum { NEAR = -16, FAR_OFF = -72, DTV = 8 };
+#else
+enum { NEAR = 16, FAR_OFF = 72, DTV = 0 };
+#endif
+
 /* Where the BPF program finds the variable of a thread. */
 static bool tls_place_address(const struct tls_place *p, const struct proc_memory *m, uint64_t thread_pointer,
                               uint64_t *ret)
@@ -184,7 +192,7 @@ static bool tls_place_address(const struct tls_place *p, const struct proc_memor
         *ret = thread_pointer + (uint64_t) p->offset;
         return true;
     }
-    if (!proc_memory_u64(m, thread_pointer + 8, &dtv) || !proc_memory_u64(m, dtv + 16 * p->module, &block) ||
+    if (!proc_memory_u64(m, thread_pointer + DTV, &dtv) || !proc_memory_u64(m, dtv + 16 * p->module, &block) ||
         block + 1 < 2)
         return false;
     *ret = block + (uint64_t) p->offset;
@@ -201,22 +209,22 @@ static void test_places(void)
     ok(tls_symbol_place(&s, true, &mem, 0, &p) == 0 && p.is_static && p.offset == -24);
     eq_int(tls_symbol_place(&s, false, &mem, 0, &p), -EAGAIN); /* not relocated yet */
     put(s.slot, 0x7f0000001000);
-    put(s.slot + 8, (uint64_t) -72);
-    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.is_static && p.offset == -72);
-    ok(tls_place_address(&p, &mem, TP, &at) && at == TP - 72);
+    put(s.slot + 8, (uint64_t) FAR_OFF);
+    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.is_static && p.offset == FAR_OFF);
+    ok(tls_place_address(&p, &mem, TP, &at) && at == TP + FAR_OFF);
     put(s.slot + 8, BASE + 2100); /* {module 3, offset 16} */
     put(BASE + 2100, 3);
     put(BASE + 2108, 16);
     ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && !p.is_static && p.module == 3 && p.offset == 16);
-    put(TP + 8, BASE + 2200); /* dtv */
+    put(TP + DTV, BASE + 2200);
     put(BASE + 2200 + 48, UINT64_MAX);
     ok(!tls_place_address(&p, &mem, TP, &at)); /* this thread has no block yet */
     put(BASE + 2200 + 48, BASE + 2400);
     ok(tls_place_address(&p, &mem, TP, &at) && at == BASE + 2416);
     s.access = TLS_INITIAL_EXEC;
     eq_int(tls_symbol_place(&s, false, &mem, 0, &p), -EAGAIN); /* no distance */
-    put(s.slot, (uint64_t) -16);
-    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.offset == -16);
+    put(s.slot, (uint64_t) NEAR);
+    ok(tls_symbol_place(&s, false, &mem, 0, &p) == 0 && p.offset == NEAR);
     s.access = TLS_GENERAL;
     put(s.slot, 2);
     put(s.slot + 8, 32);
@@ -225,8 +233,41 @@ static void test_places(void)
     eq_int(tls_symbol_place(&s, false, &mem, 0, &p), -EFAULT);
 }
 
+/* --- arm64's code, of Go 1.26 --- */
+static const uint32_t systemstack[] = {0xf9400fe3, 0xaa0303fa, 0xf9401b84, 0xf9402485, 0xeb1c00bf, 0x540003a0, 0xf9400085,
+                                       0xeb1c00bf, 0x54000340, 0xf9405c86, 0xeb1c00df, 0x540000a0, 0xf0000003, 0x913b4063};
+static const uint32_t set_label[] = {0xf9400b90, 0xeb3063ff, 0x54000209, 0xf81e0ffe, 0xf81f83fd, 0xd10023fd, 0xf9000bfc,
+                                     0x90000a7b, 0xb9498361, 0x34000081, 0xf940b381, 0x94001575, 0xa9000720, 0xf9400be1,
+                                     0xf900b020, 0xf85f83fd, 0xf84207fe, 0xd65f03c0};
+static const uint32_t allgadd[] = {0x3980001b, 0x91024002, 0x88dffc42, 0x34000982, 0xf90037e0, 0xd503201f, 0xd503201f,
+                                   0x90000be0, 0x91214000, 0x97ff4671, 0xb0000abb, 0x913b837b, 0xa9400760, 0x91000421,
+                                   0xb0000abb, 0xf9477b62, 0xeb01005f, 0x54000202};
+
+static void test_arm64(void)
+{
+    struct elf_bytes stack = {(const uint8_t *) systemstack, sizeof systemstack, 0x886ec};
+    struct elf_bytes label = {(const uint8_t *) set_label, sizeof set_label, 0x85160};
+    struct elf_bytes add = {(const uint8_t *) allgadd, sizeof allgadd, 0x55c88};
+    uint64_t v[8];
+
+    eq_int(go_arm64_curg(stack), 184);
+    eq_int(go_arm64_labels(label), 352);
+    eq_int(go_arm64_status(add), 144);
+    eq_int(go_arm64_addresses(add, false, v, 8), 3);
+    eq_int(v[0], 0x1aaee0); /* the slice allgs: pointer, length, capacity */
+    eq_int(v[1], 0x1aaee8);
+    eq_int(v[2], 0x1aaef0);
+    eq_int(go_arm64_addresses(add, true, v, 8), 2);
+    eq_int(v[0], 0x1d1850); /* allglock */
+    eq_int(go_arm64_addresses(add, false, v, 1), 1); /* no more than there is room */
+    stack.n = 40;
+    eq_int(go_arm64_curg(stack), 0);
+    eq_int(go_arm64_labels(stack), 0);
+}
+
 int main(void)
 {
+    tap_run(test_arm64);
     tap_run(test_slice);
     tap_run(test_map);
     tap_run(test_goroutines);

@@ -12,6 +12,7 @@
 #include "agent/identity_read.h"
 #include "agent/own_profiles.h"
 #include "agent/process_context.h"
+#include "agent/program_version.h"
 #include "agent/service_name.h"
 #include "base/clock.h"
 #include "base/fd.h"
@@ -378,13 +379,14 @@ static void test_own_profiles(void)
     } cases[] = {
         {{.kind = VALUE_STR, .n = 3, .str = "cpu"}, OWN_CPU},
         {{.kind = VALUE_STR, .n = 9, .str = "heap, cpu"}, OWN_CPU},
-        {{.kind = VALUE_STR, .n = 10, .str = "offcpu,cpu"}, OWN_CPU | OWN_OFF_CPU},
+        {{.kind = VALUE_STR, .n = 10, .str = "offcpu,cpu"}, OWN_CPU},
         {{.kind = VALUE_STR, .n = 4, .str = "cpus"}, 0},
         {{.kind = VALUE_STR, .n = 0, .str = ""}, 0},
         {{.kind = VALUE_ARRAY, .n = 3, .array = list}, OWN_CPU},
         {{.kind = VALUE_INT, .integer = 1}, 0},
     };
     struct own_profiles o = {.types = OWN_CPU, .since_ns = 100};
+    int64_t from = 50, to = 300;
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct kv kv[] = {{STR("threadlocal.schema_version"), cases[0].v}, {STR("wick.profile.types"), cases[i].v}};
@@ -393,10 +395,18 @@ static void test_own_profiles(void)
         eq_int(own_profiles_types(&c), cases[i].types);
         eq_int(own_profiles_types(&without), 0);
     }
+    own_profiles_narrow(&o, &from, &to);
+    ok(from == 100 && to == 300);
     ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 100));
     ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 99));
     ok(!own_profiles_cover(&o, AGENT_EVENT_OFFCPU, 100));
     own_profiles_take(&o, 0, 200); /* it stopped: what was sampled before that is its own still */
+    from = 50, to = 300;
+    own_profiles_narrow(&o, &from, &to);
+    ok(from == 100 && to == 200);
+    from = 250, to = 300; /* an interval in which it sent nothing is not turned around */
+    own_profiles_narrow(&o, &from, &to);
+    ok(from == 250 && to == 250);
     ok(own_profiles_cover(&o, AGENT_EVENT_CPU, 199));
     ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 99));
     ok(!own_profiles_cover(&o, AGENT_EVENT_CPU, 200));
@@ -459,42 +469,85 @@ static void test_jit_names(void)
 
 static void test_jit_file(void)
 {
-    struct addr_names t = ADDR_NAMES_INIT;
+    char text[16] = "";
     char proc[128], command[512];
-    struct str name;
     struct err e;
+    int fd;
 
     snprintf(proc, sizeof proc, "%s/proc", tree);
-    ok(jit_names_read(proc, 7, &t, &e) == -ENOENT);
+    ok(jit_names_open(proc, 7, &e) == -ENOENT);
     FILE_TEXT("proc/7/root/tmp/perf-1.map", "10 10 js\n"); /* its pid in its own namespace */
     snprintf(command, sizeof command,
              "printf 'Name:\\tworker\\nUid:\\t0\\t%u\\t0\\t0\\nNSpid:\\t7\\t1\\n' > '%s/proc/7/status'", geteuid() + 1,
              tree);
     ok(system(command) == 0);
-    ok(jit_names_read(proc, 7, &t, &e) == -EPERM); /* root's or anybody's file is not the process's own */
+    ok(jit_names_open(proc, 7, &e) == -EPERM); /* root's or anybody's file is not the process's own */
     snprintf(command, sizeof command,
              "printf 'Name:\\tworker\\nUid:\\t0\\t%u\\t0\\t0\\nNSpid:\\t7\\t1\\n' > '%s/proc/7/status'", geteuid(),
              tree);
     ok(system(command) == 0);
-    ok(jit_names_read(proc, 7, &t, &e) == 0);
-    ok(addr_names_find(&t, 0x1f, &name, NULL) && str_is(name, "js"));
-    addr_names_done(&t);
+    fd = jit_names_open(proc, 7, &e);
+    ok(fd >= 0 && read(fd, text, sizeof text - 1) == 9 && strcmp(text, "10 10 js\n") == 0);
+    fd_close(fd);
     /* A link that leads out of the root stays inside; a directory is no file. */
     snprintf(command, sizeof command, "cd '%s/proc/7/root/tmp' && rm perf-1.map && ln -s /etc/passwd perf-1.map", tree);
     ok(system(command) == 0);
-    ok(jit_names_read(proc, 7, &t, &e) == -ENOENT);
+    ok(jit_names_open(proc, 7, &e) == -ENOENT);
     snprintf(command, sizeof command, "cd '%s/proc/7/root/tmp' && rm perf-1.map && mkdir perf-1.map", tree);
     ok(system(command) == 0);
-    ok(jit_names_read(proc, 7, &t, &e) == -EINVAL);
+    ok(jit_names_open(proc, 7, &e) == -EINVAL);
     if (geteuid() == 0) {
         snprintf(command, sizeof command,
                  "cd '%s/proc/7/root/tmp' && rmdir perf-1.map && echo '10 10 js' >perf-1.map && "
                  "chown 4242 perf-1.map",
                  tree);
         ok(system(command) == 0);
-        ok(jit_names_read(proc, 7, &t, &e) == -EPERM);
+        ok(jit_names_open(proc, 7, &e) == -EPERM);
     }
-    addr_names_done(&t);
+}
+
+static const char *version_of(const char *command, size_t n)
+{
+    static char version[80];
+    struct service_script script;
+    char dir[128];
+
+    ok(service_script_of((struct str){command, (uint32_t) n}, (struct str){0}, &script));
+    snprintf(dir, sizeof dir, "%s/proc/7", tree);
+    program_version(dir, &script, version, sizeof version);
+    return version;
+}
+
+#define VERSION_OF(command) version_of(command, sizeof(command) - 1)
+
+static void test_program_version(void)
+{
+    struct service_script script;
+    char first[80];
+
+    ok(!service_script_of(STR("/usr/sbin/nginx\0-g\0x"), (struct str){0}, &script));
+    FILE_TEXT("proc/7/root/srv/app/lib/main.py", "print(1)\n");
+    snprintf(first, sizeof first, "%s", VERSION_OF("python3.11\0/srv/app/lib/main.py\0--x\0"));
+    ok(strlen(first) == 16);
+    FILE_TEXT("proc/7/cwd/main.py", "print(1)\n"); /* the same program in another place */
+    eq_str(str_from(VERSION_OF("python3\0main.py\0")), str_from(first));
+    FILE_TEXT("proc/7/root/srv/app/lib/main.py", "print(2)\n");
+    ok(strcmp(VERSION_OF("python3\0/srv/app/lib/main.py\0"), first) != 0);
+    FILE_TEXT("proc/7/root/srv/app/pyproject.toml",
+              "[tool.x]\nversion = \"9\"\n[project]\nname='a'\nversion = '1.4.2'\n");
+    eq_str(str_from(VERSION_OF("python3\0-W\0ignore\0/srv/app/lib/main.py\0")), STR("1.4.2"));
+    FILE_TEXT("proc/7/root/srv/web/index.js", "1");
+    FILE_TEXT("proc/7/root/srv/web/package.json",
+              "{\"a\": {\"version\": \"0\"}, \"b\": \"version\",\n \"version\" : \"2.0.1-rc1\"}");
+    eq_str(str_from(VERSION_OF("node\0--require\0x\0/srv/web/index.js\0")), STR("2.0.1-rc1"));
+    FILE_TEXT("proc/7/root/srv/web/package.json", "{\"version\": \"a<b>\"}"); /* not a version */
+    eq_int(strlen(VERSION_OF("node\0/srv/web/index.js\0")), 16);
+    FILE_TEXT("proc/7/root/srv/a.jar", "PK");
+    eq_int(strlen(VERSION_OF("java\0-Xmx1g\0-jar\0/srv/a.jar\0")), 16);
+    eq_str(str_from(VERSION_OF("python3\0-c\0import x\0")), STR(""));
+    eq_str(str_from(VERSION_OF("python3\0-m\0http.server\0")), STR(""));
+    eq_str(str_from(VERSION_OF("java\0-cp\0/srv\0com.example.Main\0")), STR(""));
+    eq_str(str_from(VERSION_OF("sh\0/srv/none\0")), STR(""));
 }
 
 static void test_kallsyms(void)
@@ -546,6 +599,7 @@ int main(void)
     tap_run(test_service_names);
     tap_run(test_jit_names);
     tap_run(test_jit_file);
+    tap_run(test_program_version);
     tap_run(test_kallsyms);
     tap_run(test_go_build);
     remove_tree();

@@ -127,6 +127,30 @@ static void test_skip(void)
     }
 }
 
+/* One item less than the table has entries, as many, and one more. */
+static void test_item_of(void)
+{
+    static const char *const texts[] = {"[1]", "[1,2]", "[1,2,3]"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        struct arena a;
+        struct json j;
+        struct err e = {0};
+        size_t n = 0;
+
+        arena_init(&a, 0);
+        json_init(&j, str_from(texts[i]), &a);
+        json_begin_array(&j);
+        while (json_next_item_of(&j, n, 2, "numbers"))
+            eq_int(json_i64(&j), (int64_t) ++n);
+        eq_int(n, MIN(i + 1, 2u));
+        eq_int(json_end(&j), i < 2 ? 0 : -EINVAL);
+        if (i == 2 && json_error(&j, &e) < 0)
+            eq_str(str_from(e.message), STR("too many numbers (limit 2) at byte 5"));
+        arena_done(&a);
+    }
+}
+
 static void test_base64(void)
 {
     static const struct {
@@ -159,6 +183,7 @@ int main(void)
     tap_run(test_integers);
     tap_run(test_unsigned);
     tap_run(test_skip);
+    tap_run(test_item_of);
     tap_run(test_base64);
     return tap_done();
 }

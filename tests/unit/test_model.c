@@ -202,6 +202,9 @@ static void test_labels(void)
     buf_reset(&out);
     labels_print(&out, &m);
     eq_str(buf_str(&out), STR("{service.name=\"unknown_service\",service.version=\"v9\"}"));
+    eq_str(labels_service(STR("unknown_service:shop")), STR("shop"));
+    eq_str(labels_service(STR("unknown_service:")), STR("unknown_service:"));
+    eq_str(labels_service(STR("unknown_service")), STR("unknown_service"));
     ok(labels_eq(&l, &l) && !labels_eq(&l, &m));
     ok(!id128_eq(labels_id(&l), labels_id(&m)));
     eq_str(label_canonical_name(STR("k8s_namespace_name")), STR("k8s.namespace.name"));

@@ -207,6 +207,24 @@ static void test_discovery(void)
                          "x", &e) == 0);
     eq_str(str_from(l->v[2].url), STR("http://[::1]:80"));
     ok(scrape_parse_pods(l, STR("{\"items\": [{]"), "x", &e) < 0);
+    /* Without a prefix: wick.dev, which also names the service, before the one of others; "scrape" must be "true". */
+    ok(scrape_parse_pods(
+           l,
+           STR("{\"items\": [{\"metadata\": {\"name\": \"p\", \"uid\": \"u\", \"annotations\": {"
+               "\"wick.dev/scrape\": \"true\", \"wick.dev/port\": \"81\", \"wick.dev/service\": \"shop\", "
+               "\"profiles.grafana.com/scrape\": \"true\", \"profiles.grafana.com/port\": \"82\"}}, "
+               "\"status\": {\"podIP\": \"10.0.0.1\", \"phase\": \"Running\"}}, "
+               "{\"metadata\": {\"name\": \"q\", \"annotations\": {\"wick.dev/scrape\": \"false\", "
+               "\"wick.dev/port\": \"81\", \"profiles.grafana.com/cpu.scrape\": \"true\", "
+               "\"profiles.grafana.com/cpu.port\": \"83\"}}, "
+               "\"status\": {\"podIP\": \"10.0.0.2\", \"phase\": \"Running\"}}]}"),
+           NULL, &e) == 0);
+    eq_int(l->n, 5);
+    eq_str(str_from(l->v[3].url), STR("http://10.0.0.1:81"));
+    eq_str(l->v[3].labels[0].value, STR("shop"));
+    eq_str(l->v[3].labels[3].name, STR("k8s.pod.uid"));
+    eq_str(str_from(l->v[4].url), STR("http://10.0.0.2:83"));
+    eq_int(l->v[4].types, 1u << SCRAPE_CPU);
     scrape_list_free(l);
     ok(address_is_link_local("169.254.169.254:80") && address_is_link_local("[fe80::1]:80") &&
        address_is_link_local("fe80::1") && address_is_link_local("::ffff:169.254.169.254") &&

@@ -43,6 +43,75 @@ static void test_one_is_counted(void)
     sources_done(&s);
 }
 
+enum { LIBWICK = 2 };
+
+/* wick's agent sends the time before libwick started, or after it ended, apart (WITHOUT), and the time in which libwick sends, too (ALSO). */
+enum part { WITHOUT, ALSO, OF_LIBWICK };
+
+static int64_t part(struct sources *s, enum part part, uint64_t process, uint64_t number, int64_t start, int64_t end)
+{
+    struct sources_profile p = {.process = {0, process},
+                                .number = {0, number},
+                                .source = {0, part == OF_LIBWICK ? LIBWICK : AGENT},
+                                .complement = {0, part == WITHOUT ? LIBWICK : 0},
+                                .start = start * NS_PER_S,
+                                .end = end * NS_PER_S,
+                                .value = 10 * (end - start),
+                                .rank = part == OF_LIBWICK ? SOURCES_LIBWICK : SOURCES_AGENT};
+    int64_t value;
+
+    return sources_count(s, &p, &value) ? value : NOT_COUNTED;
+}
+
+/* A program that sends its profiles to another server is not missing from the one of its host. */
+static void test_sent_elsewhere(void)
+{
+    struct sources s = {0};
+
+    eq_int(part(&s, WITHOUT, 7, 70, 0, 3), 30);
+    for (int64_t t = 3; t < 300; t += 5)
+        eq_int(part(&s, ALSO, 7, 70, t, t + 5), 50);
+    eq_int(part(&s, WITHOUT, 7, 70, 303, 310), 70);
+    sources_done(&s);
+}
+
+/* One that sends them to the same server is counted once, whatever is first, and whatever it is called there. */
+static void test_sent_here(void)
+{
+    for (uint64_t name = 7; name < 9; name++) { /* 8: in a container */
+        struct sources s = {0};
+
+        eq_int(part(&s, WITHOUT, 7, 70, 0, 5), 50); /* libwick started after 3 s, the profile ends after 5 */
+        eq_int(part(&s, ALSO, 7, 70, 3, 5), 20);
+        eq_int(part(&s, ALSO, 7, 70, 5, 10), 50);
+        eq_int(part(&s, OF_LIBWICK, name, 70, 3, 13), 30); /* 70 of it were counted */
+        eq_int(part(&s, ALSO, 7, 70, 10, 15), NOT_COUNTED);
+        eq_int(part(&s, OF_LIBWICK, name, 70, 13, 23), 100);
+        eq_int(part(&s, WITHOUT, 7, 70, 23, 28), 50); /* it ended */
+        eq_int(part(&s, WITHOUT, 7, 70, 28, 200), 1720);
+        eq_int(part(&s, ALSO, 7, 70, 200, 205), 50); /* it started again, and sends elsewhere */
+        eq_int(part(&s, ALSO, 7, 70, 205, 210), 50);
+        sources_done(&s);
+    }
+}
+
+/* After an exec, the pid is that of another program with libwick; a number is no way to take over the count of another one. */
+static void test_numbers(void)
+{
+    struct sources s = {0};
+    int wrong = 0;
+
+    eq_int(part(&s, OF_LIBWICK, 7, 70, 0, 10), 100);
+    eq_int(part(&s, ALSO, 7, 70, 0, 10), NOT_COUNTED);
+    eq_int(part(&s, ALSO, 7, 71, 10, 20), 100);
+    eq_int(part(&s, OF_LIBWICK, 9, 71, 10, 20), 0);
+    for (uint64_t i = 1000; i < 300000; i++)
+        wrong += part(&s, ALSO, 7, i, 20, 30) != 100;
+    eq_int(wrong, 0);
+    ok(s.n_numbers <= 65536 && s.n <= 65536);
+    sources_done(&s);
+}
+
 /* Values that only a hostile sender has: sums of what was counted do not overflow (UBSan). */
 static void test_huge_values(void)
 {
@@ -149,6 +218,62 @@ static void test_three(void)
     sources_done(&s);
 }
 
+/* Of two with spans, the one with more samples leads, whichever came first; rates that are nearly equal decide nothing. */
+static void test_the_denser_leads(void)
+{
+    enum { HZ_100 = 10000000, HZ_99 = 10101010, HZ_19 = 52631579 };
+    static const struct {
+        int64_t agent, sdk;
+        bool sdk_leads;
+    } cases[] = {{HZ_19, HZ_100, true},  {HZ_100, HZ_19, false}, {HZ_99, HZ_100, true},
+                 {HZ_100, HZ_99, true},  {0, HZ_100, true},      {HZ_19, 0, true}};
+
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+        struct sources s = {0};
+        struct sources_profile p = {.process = {0, 7}, .rank = SOURCES_SPANS, .value = 10};
+        int64_t value, of_sdk = 0, of_agent = 0;
+
+        for (int64_t at = 0; at < 20; at++) { /* the first one is the agent's in one half of the cases */
+            bool sdk = (at + (int64_t) i) % 2;
+
+            p.source.lo = sdk ? SDK : AGENT; /* with the same rate, the lower number leads */
+            p.period = sdk ? cases[i / 2].sdk : cases[i / 2].agent;
+            p.start = at / 2 * NS_PER_S;
+            p.end = p.start + NS_PER_S;
+            if (!sources_count(&s, &p, &value))
+                continue;
+            *(sdk ? &of_sdk : &of_agent) += value;
+        }
+        eq_int(of_sdk + of_agent, 100); /* once */
+        ok(cases[i / 2].sdk_leads ? of_sdk >= 90 : of_agent >= 90);
+        sources_done(&s);
+    }
+}
+
+/* The same profiler, sent and scraped, with spans in both: what is sent leads, whatever its number and whichever came first. */
+static void test_sent_rather_than_scraped(void)
+{
+    for (int i = 0; i < 4; i++) {
+        struct sources s = {0};
+        struct sources_profile p = {.process = {0, 7}, .rank = SOURCES_SPANS, .value = 10, .period = 10000000};
+        int64_t value, of_sent = 0, of_scraped = 0;
+
+        for (int64_t at = 0; at < 20; at++) {
+            bool sent = (at + i) % 2;
+
+            p.source.lo = sent == (i / 2) ? 1 : 2;
+            p.kind = sent ? SOURCES_LIBWICK : SOURCES_SCRAPED;
+            p.start = at / 2 * NS_PER_S;
+            p.end = p.start + NS_PER_S;
+            if (sources_count(&s, &p, &value))
+                *(sent ? &of_sent : &of_scraped) += value;
+        }
+        eq_int(of_sent + of_scraped, 100);
+        ok(of_sent >= 90);
+        sources_done(&s);
+    }
+}
+
 static void test_silence_ends_it(void)
 {
     struct sources s = {0};
@@ -194,6 +319,9 @@ static void test_another_process_with_the_pid(void)
 int main(void)
 {
     tap_run(test_one_is_counted);
+    tap_run(test_sent_elsewhere);
+    tap_run(test_sent_here);
+    tap_run(test_numbers);
     tap_run(test_huge_values);
     tap_run(test_agent_wins);
     tap_run(test_first_is_subtracted);
@@ -201,6 +329,8 @@ int main(void)
     tap_run(test_many_are_subtracted);
     tap_run(test_points_in_time);
     tap_run(test_three);
+    tap_run(test_the_denser_leads);
+    tap_run(test_sent_rather_than_scraped);
     tap_run(test_silence_ends_it);
     tap_run(test_another_process_with_the_pid);
     return tap_done();

@@ -42,6 +42,7 @@ static uint64_t make_str(const void *chars, size_t n, unsigned kind, bool ascii,
     uint64_t s = make(64 + n * kind);
     unsigned shift = wide_state ? 8 : 2;
 
+    put(s, 0, 1, 8); /* references */
     put(s, 16, n, 8);
     put(s, 32,
         1 | (uint64_t) kind << shift | 1ull << (shift + 3) | (uint64_t) ascii << (shift + 4) |
@@ -55,6 +56,7 @@ static uint64_t make_bytes(const void *p, size_t n)
 {
     uint64_t b = make(40 + n);
 
+    put(b, 0, 1, 8);
     put(b, 16, n, 8);
     memcpy(memory + (b - BASE) + 32, p, n);
     return b;
@@ -68,6 +70,7 @@ static uint64_t make_code(uint64_t file, uint64_t name, uint64_t qualname, unsig
                                     0x80 | 13 << 3 | 7, 3};
     uint64_t c = make(256);
 
+    put(c, 0, 1, 8);
     put(c, 68, first, 4);
     put(c, 112, file, 8);
     put(c, 120, name, 8);
@@ -105,7 +108,7 @@ static void check_frame(const struct python *py, const struct python_frame *f, c
 
     arena_init(&a, 1 << 20);
     eq_int(python_code_read(py, &m, f->code, &a, &c), 0);
-    eq_str(c.qualname, str_from(name));
+    eq_str(c.name, str_from(name));
     eq_int(python_code_line(py, &c, f->instr), line);
     arena_done(&a);
 }
@@ -163,7 +166,10 @@ static void test_3_12(void)
     eq_int(python_frames(&py, &m, a, f, 2, &n), 1); /* more than fit */
     put(frame[1], 8, frame[0], 8);                  /* a loop ends */
     eq_int(python_frames(&py, &m, a, f, 8, &n), 1);
-    eq_int(n, 8);
+    eq_int(n, 2);
+    put(b, 8, a, 8);
+    eq_int(python_each_thread(&py, &m, see, &s), -ELOOP);
+    put(b, 8, 0, 8);
     put(frame[1], 8, 0xdead0, 8);
     eq_int(python_frames(&py, &m, a, f, 8, &n), 1);
     eq_int(n, 2);
@@ -244,6 +250,67 @@ static void test_3_14(void)
     check_3_14(true);
 }
 
+/* A code object that was freed, or replaced by another one, has no name. */
+static void test_freed(void)
+{
+    struct python_image image = {.minor = 12};
+    uint64_t runtime, code, file, name, other, content;
+    struct python_code c;
+    struct python py;
+    struct arena a;
+
+    reset();
+    arena_init(&a, 1 << 20);
+    image.runtime = runtime = make(1024);
+    file = make_str("f.py", 4, 1, true, false);
+    name = make_str("run", 3, 1, true, false);
+    other = make_str("win", 3, 1, true, false);
+    code = make_code(file, name, name, 100);
+    eq_int(python_attach(&m, &image, 0, &py, NULL), 0);
+    content = python_content(&py, &m, code);
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), 0);
+    eq_str(c.name, STR("run"));
+    eq_int(python_code_read_if(&py, &m, code, 0, &a, &c), -EBADMSG);
+    put(code, 92, 77, 4); /* its number: another one at the same address, with the same name */
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), -EBADMSG);
+    put(code, 92, 0, 4);
+    put(code, 128, other, 8);
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), -EBADMSG);
+    put(code, 128, name, 8);
+    put(code, 0, 0, 8); /* freed */
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), -EBADMSG);
+    put(code, 0, 0x7f1122334450, 8); /* and in the allocator's list */
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), -EBADMSG);
+    put(code, 0, UINT32_MAX, 8); /* immortal */
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), 0);
+    put(name, 0, 0, 8);
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), -EBADMSG);
+    put(name, 0, 1, 8);
+    py.types.str = 0x5500; /* the name is no str */
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), -EBADMSG);
+    put(name, 8, 0x5500, 8);
+    put(file, 8, 0x5500, 8);
+    eq_int(python_code_read_if(&py, &m, code, content, &a, &c), 0);
+    arena_done(&a);
+}
+
+/* Before 3.12, the text decides between objects that are otherwise the same. */
+static void test_same_but_for_text(void)
+{
+    struct python_image image = {.minor = 11};
+    uint64_t runtime, code, content, file;
+    struct python py;
+
+    reset();
+    image.runtime = runtime = make(1024);
+    eq_int(python_attach(&m, &image, 0, &py, NULL), 0);
+    file = make_str("f.py", 4, 1, true, false);
+    code = make_code(file, make_str("run", 3, 1, true, false), make_str("run", 3, 1, true, false), 100);
+    content = python_content(&py, &m, code);
+    put(file, 48, 'g', 1); /* where 3.11 has the characters of an ASCII str */
+    ok(content && python_content(&py, &m, code) != content);
+}
+
 /* Functions that mention an address, as copies of the interpreter's loop do with a shim's instruction; in this program. */
 static const char mark[16] = "mark";
 extern const char __executable_start[];
@@ -310,6 +377,8 @@ int main(void)
 {
     tap_run(test_3_12);
     tap_run(test_3_14);
+    tap_run(test_freed);
+    tap_run(test_same_but_for_text);
     tap_run(test_loops);
     tap_run(test_lines);
     return tap_done();

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions over the engine `memory`, whose own answers the conformance suite checks. */
+#include <errno.h>
+
 #include "tap.h"
 
 #include "base/clock.h"
 #include "model/builder.h"
 #include "query/query.h"
-#include "query/query_json.h"
+#include "query/answer_fields.h"
 
 #define T0 (1700000000ll * NS_PER_S)
 
@@ -37,6 +39,7 @@ static uint32_t stack_of(struct builder *b, const char *folded)
 struct row {
     const char *service, *type, *unit, *stack;
     int64_t at_s, value;
+    uint8_t trace; /* first byte of the trace that it is linked to; 0: none */
 };
 
 static struct store *filled(const struct row *rows, size_t n)
@@ -52,6 +55,7 @@ static struct store *filled(const struct row *rows, size_t n)
         struct ack_result result = {0};
         struct value_type t;
         struct profile *p;
+        uint32_t link = 0;
 
         builder_new(NULL, &b);
         builder_resource(b);
@@ -61,8 +65,12 @@ static struct store *filled(const struct row *rows, size_t n)
         p = builder_profile(b, &t, 1);
         p->time_ns = T0 + rows[i].at_s * NS_PER_S;
         p->duration_ns = 10 * NS_PER_S;
-        builder_sample(
-            b, &(struct builder_sample){.stack = stack_of(b, rows[i].stack), .values = &rows[i].value, .n_values = 1});
+        if (rows[i].trace)
+            link = builder_link(b, &(struct link){{rows[i].trace}, {1}});
+        builder_sample(b, &(struct builder_sample){.stack = stack_of(b, rows[i].stack),
+                                                   .link = link,
+                                                   .values = &rows[i].value,
+                                                   .n_values = 1});
         eq_int(builder_finish(b, &batch, NULL), 0);
         eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = fixed_now()}, &result),
                0);
@@ -81,17 +89,17 @@ static const struct row cpu[] = {
 static struct query *ask(const char *query, const char *from, const char *to, const char *base_from,
                          const char *base_to)
 {
-    struct query_params p = {.tenant = "",
-                             .query = str_from(query),
-                             .from = str_from(from),
-                             .to = str_from(to),
-                             .base_from = str_from(base_from),
-                             .base_to = str_from(base_to),
-                             .now = fixed_now()};
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"from", from}, {"to", to}, {"base_from", base_from}, {"base_to", base_to}};
+    struct query_params p = {.tenant = "", .query = str_from(query), .now = fixed_now()};
     struct query *q = NULL;
     struct err e = {0};
+    int r = 0;
 
-    if (query_compile(&p, &q, &e) < 0)
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(texts); i++)
+        r = query_params_set(&p, texts[i].name, str_from(texts[i].text), &e);
+    if (r < 0 || query_compile(&p, &q, &e) < 0)
         tap_fail("%s", e.message);
     return q;
 }
@@ -243,12 +251,12 @@ static void test_lists(void)
     struct err e = {0};
 
     eq_int(query_labels(s, q, STR("service_name"), QUERY_LABELS_ALL, &names, &e), 0);
-    query_names_json(&b, &names);
+    record_put_value(&b, &answer_of_labels, &(struct record_list){names.v, names.n});
     eq_str(buf_str(&b), STR("[\"cart\",\"shop\"]"));
     query_names_done(&names);
     buf_reset(&b);
     eq_int(query_services(s, q, &services, &e), 0);
-    query_services_json(&b, &services);
+    record_put_value(&b, &answer_of_services, &(struct record_list){services.v, services.n});
     eq_str(buf_str(&b),
            STR("[{\"name\":\"cart\",\"types\":[\"cpu\"],\"versions\":[\"v1\"]},{\"name\":\"shop\",\"types\":"
                "[\"cpu\"],\"versions\":[\"v1\"]}]"));
@@ -363,6 +371,50 @@ static void test_coverage_of_series(void)
     store_points_done(&points);
 }
 
+/* Samples of a trace: other services do not count, whatever they cover, and all profiles of its own do. */
+static void test_coverage_of_spans(void)
+{
+    static const struct row rows[] = {
+        {"shop", "cpu", "nanoseconds", "main;steady", 0, 10, 7},
+        {"shop", "cpu", "nanoseconds", "main;steady", 10, 10, 0},
+        {"cart", "cpu", "nanoseconds", "main;idle", 300, 10, 0},
+        {"cart", "cpu", "nanoseconds", "main;idle", 310, 10, 9},
+    };
+    static const struct {
+        const char *trace, *span;
+        int64_t seconds;
+    } cases[] = {
+        {"07000000000000000000000000000000", "", 20},
+        {"07000000000000000000000000000000", "0100000000000000", 20},
+        {"", "0100000000000000", 40}, /* of both */
+        {"01000000000000000000000000000000", "", 40}, /* of none: what there is */
+    };
+    _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
+
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct query_params p = {.tenant = "",
+                                 .query = STR("cpu"),
+                                 .any_trace = true,
+                                 .now = fixed_now()};
+        struct query_series_params by = {.step = 3600 * NS_PER_S};
+        _cleanup_(query_freep) struct query *q = NULL;
+        struct store_notes notes = {0};
+        struct store_points points;
+        int64_t covered[2], step[2];
+        struct err e = {0};
+
+        eq_int(query_params_set(&p, "trace_id", str_from(cases[i].trace), &e), 0);
+        eq_int(query_params_set(&p, "span_id", str_from(cases[i].span), &e), 0);
+        eq_int(query_compile(&p, &q, &e), 0);
+        eq_int(query_coverage(s, q, covered, &e), 0);
+        eq_int(covered[0], cases[i].seconds * NS_PER_S);
+        eq_int(query_series(s, q, &by, &points, &notes, &e), 0);
+        eq_int(query_step_coverage(s, q, &points, step, NULL, &e), 0);
+        eq_int(step[0], cases[i].seconds * NS_PER_S);
+        store_points_done(&points);
+    }
+}
+
 static void test_leaks(void)
 {
     struct row rows[24];
@@ -422,32 +474,61 @@ static void test_extremes(void)
     store_points_done(&points);
 }
 
+static int compile_text(const char *name, const char *text, struct query **ret, struct err *e)
+{
+    struct query_params p = {.tenant = "", .now = fixed_now()};
+    int r = query_params_set(&p, name, str_from(text), e);
+
+    return r < 0 ? r : query_compile(&p, ret, e);
+}
+
 static void test_errors(void)
 {
     static const struct {
-        struct query_params p;
-        const char *words;
+        const char *name, *text, *words;
     } cases[] = {
-        {{.query = STR("cpu{a=")}, "query: "},
-        {{.from = STR("yesterday")}, "from: "},
-        {{.from = STR("now"), .to = STR("now-1h")}, "query: the time range is empty"},
-        {{.focus = STR("a(")}, "focus: bad regular expression"},
-        {{.trace_id = STR("12")}, "trace_id: '12' is not 32 hexadecimal digits"},
-        {{.by = STR("colour")}, "by: 'colour' is not function"},
-        {{.min_share = STR("2")}, "min_share: '2' is not between 0 and 1"},
+        {"query", "cpu{a=", "query: "},
+        {"from", "yesterday", "from: "},
+        {"from", "now+1h", "query: the time range is empty"},
+        {"focus", "a(", "focus: bad regular expression"},
+        {"trace_id", "12", "trace_id: '12' is not 32 hexadecimal digits"},
+        {"span_id", "0102030405060708", "span_id requires trace_id"},
+        {"profile", "x", "profile: 'x' is not 32 hexadecimal digits"},
+        {"times", "now", "times: 'now' is not sample or profile"},
+        {"by", "colour", "by: 'colour' is not function"},
+        {"max_nodes", "4294967296", "max_nodes: '4294967296' is not a number"},
+        {"min_share", "2", "min_share: '2' is not between 0 and 1"},
     };
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct query_params p = cases[i].p;
         struct query *q = NULL;
         struct err e = {0};
 
-        p.tenant = "";
-        p.now = fixed_now();
-        ok(query_compile(&p, &q, &e) < 0);
+        eq_int(compile_text(cases[i].name, cases[i].text, &q, &e), -EINVAL);
         if (!str_starts(str_from(e.message), str_from(cases[i].words)))
             tap_fail("'%s' does not start with '%s'", e.message, cases[i].words);
     }
+}
+
+/* Typed parameters are what text says. */
+static void test_params(void)
+{
+    struct query_params p = {.tenant = "", .now = fixed_now()};
+
+    eq_int(query_params_set(&p, "from", STR("now-1h"), NULL), 0);
+    ok(p.from.given && p.from.ns == fixed_now() - 3600 * NS_PER_S && !p.to.given);
+    eq_int(query_params_set(&p, "from", STR("0"), NULL), 0);
+    ok(p.from.given && p.from.ns == 0);
+    eq_int(query_params_set(&p, "profile", STR("00000000000000010000000000000002"), NULL), 0);
+    ok(p.has_profile && p.profile.hi == 1 && p.profile.lo == 2);
+    eq_int(query_params_set(&p, "by", STR("line"), NULL), 0);
+    eq_int(query_params_set(&p, "max_nodes", STR("4294967295"), NULL), 0);
+    eq_int(query_params_set(&p, "min_share", STR("1"), NULL), 0);
+    eq_int(query_params_set(&p, "times", STR("sample"), NULL), 0);
+    ok(p.by == BY_LINE && p.max_nodes == UINT32_MAX && p.min_share == 1 && p.by_sample);
+    eq_int(query_params_set(&p, "times", STR("profile"), NULL), 0);
+    eq_int(query_params_set(&p, "max_nodes", STR(""), NULL), 0);
+    ok(!p.by_sample && p.max_nodes == UINT32_MAX);
 }
 
 /* Names of a path may hold what joins them. */
@@ -556,7 +637,7 @@ static struct store *export_store;
 static int torture_export(void)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct query_params p = {.tenant = "", .from = STR("now-1h"), .focus = STR("encode"), .now = fixed_now()};
+    struct query_params p = {.tenant = "", .from = query_at(fixed_now() - 3600 * NS_PER_S), .focus = STR("encode"), .now = fixed_now()};
     _cleanup_(query_freep) struct query *q = NULL;
     int r = query_compile(&p, &q, NULL);
 
@@ -567,7 +648,7 @@ static int torture_compile(void)
 {
     struct query_params p = {.tenant = "",
                              .query = STR("cpu{service.name=~\"a.*\"}"),
-                             .base_from = STR("now-2h"),
+                             .base_from = query_at(fixed_now() - 7200 * NS_PER_S),
                              .focus = STR("x"),
                              .zoom = STR("a;b"),
                              .now = fixed_now()};
@@ -624,9 +705,11 @@ int main(void)
     tap_run(test_coverage);
     tap_run(test_coverage_of_two_sources);
     tap_run(test_coverage_of_series);
+    tap_run(test_coverage_of_spans);
     tap_run(test_leaks);
     tap_run(test_extremes);
     tap_run(test_errors);
+    tap_run(test_params);
     tap_run(test_zoom);
     tap_run(test_packages);
     tap_run(test_export);

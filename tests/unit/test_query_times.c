@@ -91,17 +91,14 @@ static const struct timed samples[] = {
 
 static struct query *ask(int64_t from_ms, int64_t to_ms, const char *times)
 {
-    char from[32], to[32];
     struct query *q = NULL;
     struct err e = {0};
 
-    snprintf(from, sizeof from, "%lld", (long long) (T0 + from_ms * MS));
-    snprintf(to, sizeof to, "%lld", (long long) (T0 + to_ms * MS));
     if (query_compile(&(struct query_params){.tenant = "",
                                              .query = STR("cpu{service.name=\"shop\"}"),
-                                             .from = str_from(from),
-                                             .to = str_from(to),
-                                             .times = str_from(times),
+                                             .from = query_at(T0 + from_ms * MS),
+                                             .to = query_at(T0 + to_ms * MS),
+                                             .by_sample = times && strcmp(times, "sample") == 0,
                                              .now = fixed_now()},
                       &q, &e) < 0)
         tap_fail("%s", e.message);

@@ -44,6 +44,41 @@ static void test_auth(void)
     rmdir(dir);
 }
 
+/* Sessions of one token, and of all: the new one replaces the oldest of the token that has most. */
+static void test_session_limits(void)
+{
+    enum { TOKENS = AUTH_SESSIONS_MAX / AUTH_TOKEN_SESSIONS_MAX };
+    static char first[TOKENS][AUTH_SESSION_SIZE], session[AUTH_SESSION_SIZE], text[TOKENS + 2][AUTH_TEXT_SIZE];
+    char dir[] = "/tmp/wick-auth-XXXXXX", path[64];
+    _cleanup_(auth_freep) struct auth *a = NULL;
+    struct auth_identity who;
+    struct auth_token t;
+    struct err e = {0};
+    int lost = 0;
+
+    ok(mkdtemp(dir) != NULL);
+    snprintf(path, sizeof path, "%s/tokens", dir);
+    eq_int(auth_open(path, &a, &e), 0);
+    for (int i = 0; i < TOKENS + 2; i++)
+        eq_int(auth_create(a, &(struct auth_request){.scope = AUTH_READ}, text[i], &t, &e), 0);
+    for (int i = 0; i < TOKENS; i++) {
+        eq_int(auth_login(a, str_from(text[i]), first[i], &e), 0);
+        for (int k = 1; k < AUTH_TOKEN_SESSIONS_MAX - (i == 0); k++)
+            eq_int(auth_login(a, str_from(text[i]), session, &e), 0);
+    }
+    eq_int(auth_login(a, str_from(text[TOKENS]), session, &e), 0); /* the last that replaces none */
+    for (int i = 0; i < TOKENS; i++)
+        eq_int(auth_session(a, str_from(first[i]), &who), 0);
+    eq_int(auth_login(a, str_from(text[TOKENS + 1]), session, &e), 0);
+    eq_int(auth_session(a, str_from(session), &who), 0);
+    for (int i = 0; i < TOKENS; i++)
+        lost += auth_session(a, str_from(first[i]), &who) < 0;
+    eq_int(lost, 1);
+    eq_int(auth_session(a, str_from(first[0]), &who), 0); /* this token had one less */
+    unlink(path);
+    rmdir(dir);
+}
+
 static void write_text(const char *path, const char *text)
 {
     FILE *f = fopen(path, "w");
@@ -187,14 +222,16 @@ static void test_tree_json(void)
 {
     _cleanup_(tree_freep) struct tree *t = make_tree(1);
     _cleanup_(buf_done) struct buf b = BUF_INIT;
+    bool first = true;
 
-    tree_to_json(&b, t);
+    tree_put_fields(&b, &first, t);
     ok(str_find(buf_str(&b), STR("\"nodes\":[[-1,-1,0,8],[0,1,0,8],[1,2,1,3],[2,3,2,2],[1,4,5,5]]")) > 0);
 }
 
 int main(void)
 {
     tap_run(test_auth);
+    tap_run(test_session_limits);
     tap_run(test_auth_file_damage);
     tap_run(test_auth_last_token);
     tap_run(test_flamebearer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small parts of the server: a tenant's gate, files with symbols, links to source, pprof as JSON. */
+/* Small parts of the server: the limits and the ledger of the intake, files with symbols, links to source, pprof as JSON. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,14 +8,15 @@
 #include "base/fd.h"
 #include "model/batch.h"
 #include "model/builder.h"
-#include "serve/tenant_gate.h"
+#include "model/sink.h"
+#include "serve/serve_intake.h"
 #include "server/binary_store.h"
 #include "server/pprof_json.h"
 #include "server/serve_config.h"
 #include "server/source_link.h"
 #include "tap.h"
 
-/* --- the gate --- */
+/* --- the intake --- */
 
 static struct ack_result last;
 static unsigned taken;
@@ -35,29 +36,97 @@ static void accept_all(struct sink *s, struct payload data, const struct sink_co
     ack_ok(ack);
 }
 
-static void test_gate(void)
+static bool says(struct serve_intake *o, const char *line)
 {
-    struct sink store = {accept_all};
-    struct gate_stats stats = {0};
-    struct tenant_gate g;
+    _cleanup_(buf_done) struct buf b = BUF_INIT;
+
+    serve_intake_metrics(o, &b);
+    return strstr(buf_cstr(&b), line) != NULL;
+}
+
+static void test_limits(void)
+{
+    struct sink store = {accept_all}, *t, *u;
+    struct serve_limits limits = {.samples_per_second = 2, .request = 1 << 20};
+    struct serve_intake *o = NULL;
     struct ack ack = {remember};
     struct sink_context ctx = {.tenant = "t", .received_ns = clock_wall()};
-    struct batch b = {.n_samples = 25, .n_profiles = 0};
+    struct profile p = {0};
+    struct batch b = {.refs = 1, .n_samples = 25, .n_profiles = 1, .profiles = &p};
 
-    tenant_gate_init(&g, &store, "t", 2, 0, &stats); /* two a second: twenty are saved up */
-    sink_consume(&g.sink, &b, &ctx, &ack);
-    eq_int(last.status, SINK_OK); /* larger than all that is saved, and let in */
-    sink_consume(&g.sink, &b, &ctx, &ack);
+    eq_int(serve_intake_new(&(struct serve_intake_options){.limits = &limits}, &o), 0);
+    serve_intake_open(o, &(struct serve_intake_ends){.store = &store});
+    t = serve_intake_sink(o, "t");
+    u = serve_intake_sink(o, "u");
+    sink_consume(t, &b, &ctx, &ack); /* two a second: twenty are saved up */
+    eq_int(last.status, SINK_OK);    /* larger than all that is saved, and let in */
+    sink_consume(t, &b, &ctx, &ack);
     eq_int(last.status, SINK_EXHAUSTED);
     ok(last.retry_ns > 2 * NS_PER_S && last.retry_ns < 5 * NS_PER_S); /* five samples of debt, and one second more */
     ok(strstr(last.message, "limits.samples_per_second") != NULL);
-    tenant_gate_set_limits(&g, 0, 0);
-    sink_consume(&g.sink, &b, &ctx, &ack);
+    sink_consume(u, &b, &ctx, &ack);
+    eq_int(last.status, SINK_OK); /* another tenant has a limit of its own */
+    serve_intake_limits(o, &(struct serve_limits){0});
+    sink_consume(t, &b, &ctx, &ack);
     eq_int(last.status, SINK_OK);
-    eq_int((int) taken, 2);
-    eq_int((int) stats.samples, 50);
-    eq_int((int) stats.in_flight, 0);
-    tenant_gate_done(&g);
+    eq_int((int) taken, 3);
+    ok(says(o, "wick_ingest_samples_total 75\n") && says(o, "wick_ingest_profiles_total 3\n"));
+    ok(says(o, "wick_ingest_limited_total 1\n") && says(o, "wick_ingest_failed_total 0\n"));
+    ok(says(o, "wick_ingest_in_flight 0\n") && says(o, "wick_ingest_seconds_count 3\n"));
+    serve_intake_free(o);
+}
+
+static void refuse_all(struct sink *s, struct payload data, const struct sink_context *ctx, struct ack *ack)
+{
+    static const struct ack_result results[] = {{.status = SINK_INVALID, .message = "bad"},
+                                                {.status = SINK_UNAVAILABLE, .retry_ns = NS_PER_S, .message = "busy"},
+                                                {.status = SINK_EXHAUSTED, .message = "full"},
+                                                {.status = SINK_OK, .rejected = 1, .message = "one of them"}};
+
+    (void) s;
+    (void) data;
+    (void) ctx;
+    ack_complete(ack, &results[taken++ % ARRAY_SIZE(results)]);
+}
+
+/* Each refusal is counted once, under its reason. */
+static void test_ledger(void)
+{
+    struct sink store = {refuse_all};
+    struct serve_limits limits = {.request = 1 << 20};
+    struct serve_intake *o = NULL;
+    struct ack ack = {remember};
+    struct sink_context ctx = {.tenant = "t"};
+    struct profile p[2] = {{0}};
+    struct batch b = {.refs = 1, .n_samples = 5, .n_profiles = 2, .profiles = p};
+
+    taken = 0;
+    eq_int(serve_intake_new(&(struct serve_intake_options){.limits = &limits}, &o), 0);
+    serve_intake_open(o, &(struct serve_intake_ends){.store = &store});
+    for (int i = 0; i < 4; i++)
+        sink_consume(serve_intake_sink(o, "t"), &b, &ctx, &ack);
+    ok(says(o, "wick_ingest_refused_total 3\n") && says(o, "wick_ingest_failed_total 2\n"));
+    ok(says(o, "wick_ingest_limited_total 2\n") && says(o, "wick_ingest_profiles_total 1\n"));
+    serve_intake_free(o);
+}
+
+static void test_many_tenants(void)
+{
+    struct serve_limits limits = {.request = 1 << 20};
+    struct serve_intake *o = NULL;
+    struct sink *first;
+    char name[16];
+
+    eq_int(serve_intake_new(&(struct serve_intake_options){.limits = &limits}, &o), 0);
+    first = serve_intake_sink(o, "");
+    for (int i = 1; i < 10000; i++) {
+        snprintf(name, sizeof name, "t%d", i);
+        if (!serve_intake_sink(o, name) || serve_intake_sink(o, name) != serve_intake_sink(o, name))
+            tap_fail("tenant %d", i);
+    }
+    ok(serve_intake_sink(o, "one more") == NULL);
+    ok(first && serve_intake_sink(o, "") == first && serve_intake_sink(o, "t1") != first);
+    serve_intake_free(o);
 }
 
 /* --- files --- */
@@ -225,7 +294,9 @@ static void test_pprof_json(void)
 
 int main(void)
 {
-    tap_run(test_gate);
+    tap_run(test_limits);
+    tap_run(test_ledger);
+    tap_run(test_many_tenants);
     tap_run(test_binaries);
     tap_run(test_binaries_at_once);
     tap_run(test_fetched_make_way);

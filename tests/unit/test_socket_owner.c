@@ -80,15 +80,16 @@ static void test_both_families(void)
 
 static void test_text(void)
 {
-    struct socket_owner o = {.pid = 42, .start_ticks = 7, .exe = "/usr/bin/my shop"}, back;
+    struct socket_owner o = {42, 7, "/usr/bin/my shop", "shop", "./my shop"}, back;
     _cleanup_(buf_done) struct buf b = BUF_INIT;
 
     socket_owner_put(&o, &b);
-    ok(socket_owner_parse(buf_cstr(&b), &back) == 0 && back.pid == 42 && back.start_ticks == 7);
-    ok(strcmp(back.exe, o.exe) == 0);
-    eq_int(socket_owner_parse("", &back), -EBADMSG);
-    eq_int(socket_owner_parse("0 1 /x", &back), -EBADMSG);
-    eq_int(socket_owner_parse("12", &back), -EBADMSG);
+    ok(socket_owner_parse(buf_str(&b), &back) == 0 && back.pid == 42 && back.start_ticks == 7);
+    ok(strcmp(back.exe, o.exe) == 0 && strcmp(back.service, "shop") == 0 && strcmp(back.command, "./my shop") == 0);
+    ok(socket_owner_parse(STR("42 7 /x"), &back) == 0 && !back.service[0] && !back.command[0]);
+    eq_int(socket_owner_parse(STR(""), &back), -EBADMSG);
+    eq_int(socket_owner_parse(STR("0 1 /x"), &back), -EBADMSG);
+    eq_int(socket_owner_parse(STR("12"), &back), -EBADMSG);
 }
 
 static void test_descendants(void)

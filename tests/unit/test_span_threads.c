@@ -397,10 +397,8 @@ static void test_copy(void)
     snprintf(to, sizeof to, "%s", place("to"));
     add(x, "a", 1, 5);
     add(x, "", 1, 3);
-    eq_int(span_index_copy(x, to, &e), -EBUSY); /* it is being written to */
-    span_index_close(x);
-    x = open_as((struct span_index_config){.dir = place("from"), .read_only = true});
-    eq_int(span_index_copy(x, to, &e), 0);
+    eq_int(span_index_copy(x, to, &e), 0); /* it is being written to */
+    add(x, "a", 5, 9);
     eq_int(span_index_copy(x, to, &e), -EEXIST);
     span_index_close(x);
     x = open_dir(to);

@@ -400,7 +400,7 @@ static int append_one(struct store *s, int64_t time, struct ack_result *ret)
 static void test_spool(void)
 {
     char spool[64];
-    struct store_config c = {.dir = "clickhouse://u@127.0.0.1:1/db", .spool = spool, .now = suite_now};
+    struct store_config c = {.dir = "clickhouse://u@127.0.0.1:1/db", .spool = spool, .later = true, .now = suite_now};
     struct store_stats st;
     struct store *s = NULL;
     struct ack_result r;

@@ -234,21 +234,173 @@ static void test_levels(void)
 
 /* --- limits --- */
 
+/* What `du` shows for a part of the store. */
+static uint64_t du_sum;
+
+static int add_blocks(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void) path;
+    (void) type;
+    (void) ftw;
+    du_sum += (uint64_t) st->st_blocks * 512;
+    return 0;
+}
+
+static uint64_t du(const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    du_sum = 0;
+    nftw(path, add_blocks, 16, FTW_PHYS);
+    return du_sum;
+}
+
+static int64_t total_as(struct suite *s, const char *tenant)
+{
+    struct asked k;
+    int64_t v;
+
+    ask(&k, "cpu", ALL);
+    k.q.tenant = tenant;
+    v = total_of(s, &k.q);
+    ask_done(&k);
+    return v;
+}
+
+static uint64_t limit_of_some, beside_some;
+
+static uint64_t limit_of(void *ctx, const char *tenant)
+{
+    (void) ctx;
+    return strcmp(tenant, "some") == 0 ? limit_of_some : 0;
+}
+
+static uint64_t beside_of(void *ctx, const char *tenant)
+{
+    (void) ctx;
+    return strcmp(tenant, "some") == 0 ? beside_some : 0;
+}
+
+/* Segments of one hour each, the value says which are there. */
+static void append_hours(struct suite *s, const char *tenant, int n)
+{
+    for (int i = 0; i < n; i++) {
+        _cleanup_(batch_unrefp) struct batch *b =
+            simple_batch((struct simple[]){{.value = 1 << i, .time = GEN_T0 - (n - i) * 3600 * NS_PER_S}}, 1);
+
+        append_as(s, b, &(struct sink_context){.tenant = tenant, .received_ns = suite_clock}, NULL);
+        flush(s);
+    }
+}
+
+static void retain_at(struct suite *s, uint64_t keep_bytes)
+{
+    struct err e = {0};
+
+    s->config.keep_bytes = keep_bytes;
+    s->store->ops->set_retention(s->store, &s->config);
+    if (s->store->ops->retain(s->store, false, &e) < 0)
+        tap_fail("retain: %s", e.message);
+}
+
+static struct suite begin_sizes(void)
+{
+    struct suite s = {.config = {.keep = -1,
+                                 .keep_detail = -1,
+                                 .keep_bytes = UINT64_MAX,
+                                 .tenant_limit = limit_of,
+                                 .tenant_beside = beside_of}};
+
+    limit_of_some = beside_some = 0;
+    begin(&s);
+    append_hours(&s, "some", 20);
+    append_hours(&s, "other", 16);
+    retain_at(&s, UINT64_MAX);
+    return s;
+}
+
+/* Everything counts, as du does; the tenant with the most loses its oldest, and only as much as is over. */
 static void test_retention_by_size(void)
 {
-    struct suite s = {.config = {.keep = -1, .keep_detail = -1}};
-    uint64_t bytes;
+    enum { SOME = (1 << 20) - 1, OTHER = (1 << 16) - 1 };
+    struct suite s = begin_sizes();
+    uint64_t now;
 
-    begin(&s);
-    for (int i = 0; i < 10; i++) {
-        APPEND(&s, {.value = 1 << i, .time = GEN_T0 - (10 - i) * 3600 * NS_PER_S});
-        flush(&s);
+    for (int again = 0; again < 2; again++) {
+        int64_t all = again ? SOME - 1 : SOME;
+
+        now = du(".");
+        retain_at(&s, now + 1);
+        eq_int(total_as(&s, "some"), all);
+        eq_int(du("."), now);
+        retain_at(&s, now);
+        eq_int(total_as(&s, "some"), all);
+        retain_at(&s, now - 1);
+        eq_int(total_as(&s, "some"), again ? SOME - 3 : SOME - 1);
+        eq_int(total_as(&s, "other"), OTHER);
+        ok(du(".") < now);
+        s.config.keep_bytes = UINT64_MAX;
+        reopen(&s);
+        retain_at(&s, UINT64_MAX);
     }
-    bytes = stats_of(&s).segment_bytes;
-    s.config.keep_bytes = bytes / 2 + 10;
-    reopen(&s);
-    ok(s.store->ops->retain(s.store, false, NULL) == 0);
-    eq_int(total(&s, "cpu", ALL), 0x3e0); /* the oldest are gone */
+    now = du(".");
+    retain_at(&s, now - (40 << 10)); /* now both have as much */
+    ok(du(".") <= now - (40 << 10));
+    ok(total_as(&s, "some") < SOME - 3 && total_as(&s, "other") < OTHER);
+    ok((total_as(&s, "some") >> 19) == 1 && (total_as(&s, "other") >> 15) == 1); /* the newest are there */
+    ok(stats_of(&s).dropped_bytes >= 40 << 10);
+    end(&s);
+}
+
+/* A file that the store does not know counts, but never displaces more than three quarters. */
+static void test_retention_beside(void)
+{
+    struct suite s = begin_sizes();
+    static char content[100 << 10];
+    uint64_t now = du(".");
+    char path[256];
+
+    s.store->ops->retain(s.store, false, NULL);
+    snprintf(path, sizeof path, "%s/binaries", dir);
+    ok(fd_mkdir_all(path, 0700) == 0);
+    snprintf(path, sizeof path, "%s/binaries/file", dir);
+    memset(content, 1, sizeof content);
+    ok(fd_write_file(path, content, sizeof content, NULL) == 0);
+    ok(du(".") >= now + (100 << 10) && stats_of(&s).beside_bytes >= 100 << 10);
+    retain_at(&s, now + (90 << 10));
+    ok(du(".") <= now + (90 << 10));
+    ok(total_as(&s, "some") > 0 && total_as(&s, "other") == (1 << 16) - 1);
+    retain_at(&s, 110 << 10);
+    ok(du("1") + du("2") >= (110 << 10) / 4 - 8192 && total_as(&s, "some") > 0 && total_as(&s, "other") > 0);
+    end(&s);
+}
+
+/* A tenant over its own limit loses its own, also for what is kept beside its profiles; others do not. */
+static void test_tenant_limit(void)
+{
+    enum { SOME = (1 << 20) - 1, OTHER = (1 << 16) - 1 };
+    struct suite s = begin_sizes();
+    struct store_disk disk;
+
+    for (int again = 0; again < 2; again++) {
+        uint64_t own = du("1");
+
+        ok(s.store->ops->disk(s.store, "some", &disk) == 0);
+        eq_int(disk.profiles, own);
+        eq_int(disk.beside, again ? 1000 : 0);
+        own += disk.beside;
+        for (int over = -1; over <= 1; over++) {
+            limit_of_some = own - (uint64_t) over;
+            retain_at(&s, UINT64_MAX);
+            eq_int(total_as(&s, "some"), SOME - (over > 0 ? 1 : 0) - (again ? 1 : 0) * (over > 0 ? 2 : 1));
+        }
+        eq_int(total_as(&s, "other"), OTHER);
+        ok(du("1") + beside_some <= limit_of_some);
+        limit_of_some = 0;
+        beside_some = 1000;
+        reopen(&s);
+    }
     end(&s);
 }
 
@@ -465,6 +617,8 @@ int main(void)
     tap_run(test_cache_bound);
     tap_run(test_levels);
     tap_run(test_retention_by_size);
+    tap_run(test_retention_beside);
+    tap_run(test_tenant_limit);
     tap_run(test_heads_bounded);
     tap_run(test_killed_again_and_again);
     tap_run(test_async);

@@ -502,7 +502,7 @@ static void test_flush_and_compact_without_memory(void)
 
 static void flip_byte(const char *name, off_t at)
 {
-    char path[256], c;
+    char path[256], c = 0;
     int fd;
 
     snprintf(path, sizeof path, "%s/%s", dir, name);

@@ -321,7 +321,8 @@ static void test_many_services(void)
         return;
     }
     to_engine(suite.store)->cpus = 2 * READERS; /* every query has its second thread, also on small machines */
-    acknowledged[0] = wrong = 0;
+    acknowledged[0] = 0;
+    wrong = 0;
     writing = 1;
     n += thread_start(&threads[n], "writer", run_rounds, NULL, NULL) == 0;
     for (int i = 0; i < READERS; i++)

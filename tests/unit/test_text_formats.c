@@ -3,8 +3,10 @@
 #include "batch_validate.h"
 #include "tap.h"
 
+#include "base/bytes.h"
 #include "base/json.h"
 #include "codec/folded.h"
+#include "codec/perf_data.h"
 #include "codec/perf_script.h"
 #include "codec/speedscope.h"
 #include "model/batch.h"
@@ -168,6 +170,26 @@ static void test_perf_script_flat(void)
 
 /* --- speedscope --- */
 
+/* Where no binaries may be opened, copied stacks are refused, not shown as leaves. */
+static void test_perf_data_copies(void)
+{
+    enum { HEADER = 104, ATTR = 144, SAMPLE_TYPE = HEADER + 24 };
+    char file[HEADER + ATTR] = "PERFILE2";
+    struct perf_data_options none = {0};
+    struct batch *b = NULL;
+    struct err e = {0};
+
+    store_u64(file + 16, ATTR);
+    store_u64(file + 24, HEADER); /* the attributes, and no data after them */
+    store_u64(file + 32, ATTR);
+    store_u64(file + 40, HEADER + ATTR);
+    store_u64(file + SAMPLE_TYPE, 1 << 13);
+    eq_int(perf_data_decode((struct str){file, sizeof file}, &none, &b, &e), -ENODATA);
+    store_u64(file + SAMPLE_TYPE, 1 << 13 | 1 << 12);
+    eq_int(perf_data_decode((struct str){file, sizeof file}, &none, &b, &e), -EOPNOTSUPP);
+    ok(strstr(e.message, "--call-graph dwarf"));
+}
+
 static void test_speedscope(void)
 {
     _cleanup_(batch_unrefp) struct batch *b = from_folded("main;a 2\nmain 1\n", 0);
@@ -207,6 +229,7 @@ int main(void)
     tap_run(test_folded_refused);
     tap_run(test_perf_script);
     tap_run(test_perf_script_flat);
+    tap_run(test_perf_data_copies);
     tap_run(test_speedscope);
     tap_torture(torture);
     return tap_done();

@@ -9,7 +9,10 @@ export default async function (t) {
         await settled(page);
         const text = await page.locator("#main").innerText();
         const status = await (await page.request.get(t.url + "/api/v1/status")).json();
-        ok(text.includes(status.otlp.http) || text.includes(status.otlp.grpc), "the real endpoint is not told: " + text);
+        ok(
+            text.includes(status.otlp.http) || text.includes(status.otlp.grpc),
+            "the real endpoint is not told: " + text,
+        );
     });
     await t.shot(page, "first-start");
     await t.axe(page, "first start");

@@ -1,17 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every view, light and dark, on a telephone, a desk and a wall: nothing is wider than the screen, axe finds nothing, a picture of
-// it is kept to be looked at. And eight minutes of looking at each, while new data arrive: nothing jumps.
-// t.only: names of views; t.part: "pictures" or "still"; both for some of it.
+// Every view, light and dark, on a telephone, a desk and a wall: nothing is wider than the screen, axe finds
+// nothing, a picture of it is kept to be looked at. And eight minutes of looking at each, while new data arrive:
+// nothing jumps. t.only: names of views; t.part: "pictures" or "still"; both for some of it.
 import {headFits, nothingCut, ok, settled} from "../lib.mjs";
 import {answers} from "./pages.mjs";
 
-const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}'), fn = "fn=" + encodeURIComponent("example.com/shop/cart.encode"), before = "from=now-30m&base_from=now-100m&base_to=now-60m";
+const checkout = "query=" + encodeURIComponent('cpu{service.name="checkout"}'),
+    fn = "fn=" + encodeURIComponent("example.com/shop/cart.encode"),
+    before = "from=now-30m&base_from=now-100m&base_to=now-60m";
 export const views = (t) => ({
-    home: "home", services: "services", explore: "explore", flame: `explore?${checkout}`, heat: `explore?${t.timed}&top=heat`, chart: `explore?${t.timed}&view=chart`, table: "explore?view=table", both: `explore?view=both&${checkout}`,
-    graph: `explore?view=graph&${checkout}`, callers: "explore?view=sandwich&fn=runtime.mallocgc", source: `explore?view=source&${fn}`, profiles: `explore?view=profiles&${checkout}`, labels: `explore?view=labels&${checkout}&by=service.version`,
-    explain: `explore?explain=1&${checkout}`, compare: `compare?${checkout}&${before}`, difference: `compare?view=table&${before}`, sides: `compare?view=sides&${before}`, function: `function?${fn}&${checkout}&from=now-2h`, spans: "spans", alerts: "alerts", sources: "sources", start: "start",
+    home: "home",
+    services: "services",
+    explore: "explore",
+    flame: `explore?${checkout}`,
+    heat: `explore?${t.timed}&top=heat`,
+    chart: `explore?${t.timed}&view=chart`,
+    table: "explore?view=table",
+    both: `explore?view=both&${checkout}`,
+    graph: `explore?view=graph&${checkout}`,
+    callers: "explore?view=sandwich&fn=runtime.mallocgc",
+    source: `explore?view=source&${fn}`,
+    profiles: `explore?view=profiles&${checkout}`,
+    labels: `explore?view=labels&${checkout}&by=service.version`,
+    explain: `explore?explain=1&${checkout}`,
+    compare: `compare?${checkout}&${before}`,
+    difference: `compare?view=table&${before}`,
+    sides: `compare?view=sides&${before}`,
+    function: `function?${fn}&${checkout}&from=now-2h`,
+    spans: "spans",
+    alerts: "alerts",
+    sources: "sources",
+    start: "start",
 });
-const forms = {light: {}, dark: {colorScheme: "dark"}, phone: {width: 375, height: 800}, "phone-dark": {width: 375, height: 800, colorScheme: "dark"}, wide: {width: 2560, height: 1300}, "wide-dark": {width: 2560, height: 1300, colorScheme: "dark"}};
+const forms = {
+    light: {},
+    dark: {colorScheme: "dark"},
+    phone: {width: 375, height: 800},
+    "phone-dark": {width: 375, height: 800, colorScheme: "dark"},
+    wide: {width: 2560, height: 1300},
+    "wide-dark": {width: 2560, height: 1300, colorScheme: "dark"},
+};
 
 async function picture(t, name, path, form) {
     const page = await t.page(forms[form]);

@@ -17,7 +17,11 @@ export default async function (t) {
         await page.waitForFunction(() => document.body.innerText.includes("does not respond"));
         await t.shot(page, "server-gone");
         await tell("start");
-        await page.waitForFunction(() => !document.querySelector(".banner:not([hidden])") && document.querySelector("tbody tr"), null, {timeout: 30000});
+        await page.waitForFunction(
+            () => !document.querySelector(".banner:not([hidden])") && document.querySelector("tbody tr"),
+            null,
+            {timeout: 30000},
+        );
         await settled(page);
         ok((await page.locator("tbody tr").count()) > 3, "rows");
     });

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Notes on the chart and saved views: written, seen by others, deleted; an alert of the selection.
-import {drawn, equal, ok, settled} from "../lib.mjs";
+import {equal, ok, settled} from "../lib.mjs";
 
 export default async function (t) {
-    const page = await t.page(), query = encodeURIComponent('cpu{service.name="checkout"}'), name = `view ${Date.now()}`, note = `note ${Date.now()}`;
+    const page = await t.page(),
+        query = encodeURIComponent('cpu{service.name="checkout"}'),
+        name = `view ${Date.now()}`,
+        note = `note ${Date.now()}`;
     const more = async (item) => {
         await page.getByRole("button", {name: "More"}).click();
         await page.getByRole("menu").locator("[role^=menuitem]", {hasText: item}).first().click();
@@ -24,10 +27,14 @@ export default async function (t) {
         await t.clean(other, "saved view");
     });
     await t.check("a note is written and is on the chart", async () => {
-        const pixels = () => page.evaluate(() => {
-            const c = document.querySelector(".series canvas");
-            return [...c.getContext("2d").getImageData(0, 0, c.width, c.height).data].reduce((a, v, i) => (a * 31 + v * (i % 97)) % 1e9, 7);
-        });
+        const pixels = () =>
+            page.evaluate(() => {
+                const c = document.querySelector(".series canvas");
+                return [...c.getContext("2d").getImageData(0, 0, c.width, c.height).data].reduce(
+                    (a, v, i) => (a * 31 + v * (i % 97)) % 1e9,
+                    7,
+                );
+            });
         await settled(page);
         const before = await pixels();
         await more("Write a note");
@@ -44,7 +51,10 @@ export default async function (t) {
         await settled(page);
         await more(`Delete the view “${name}`);
         await settled(page);
-        const left = await page.evaluate(async () => [await (await fetch("api/v1/notes")).json(), await (await fetch("api/v1/views")).json()]);
+        const left = await page.evaluate(async () => [
+            await (await fetch("api/v1/notes")).json(),
+            await (await fetch("api/v1/views")).json(),
+        ]);
         ok(!JSON.stringify(left).includes(note) && !JSON.stringify(left).includes(name), JSON.stringify(left));
     });
     await t.check("an alert is made from the selection", async () => {

@@ -12,7 +12,12 @@ export default async function (t) {
         await t.shot(page, "pprof-flame");
     });
     await t.check("a click zooms the picture, Back brings it back", () =>
-        zoomIsSeen(page, (f) => page.mouse.click(f.left, f.top), () => page.goBack()));
+        zoomIsSeen(
+            page,
+            (f) => page.mouse.click(f.left, f.top),
+            () => page.goBack(),
+        ),
+    );
     await t.check("pprof's parameters hold for the picture", async () => {
         const all = await page.evaluate(() => document.querySelector(".flame-box").wickEngine.layout.tree.n);
         await page.goto(t.url + "/ui/flamegraph?f=pkg1");

@@ -28,7 +28,8 @@ export default async function (t) {
         await page.waitForSelector(".flame-box");
     });
     await t.check("damage of the store is named above the picture", async () => {
-        await page.route(/\/api\/v1\/flame/, async (r) => { // as the server would send it: src/query/tree_form.h
+        await page.route(/\/api\/v1\/flame/, async (r) => {
+            // as the server would send it: src/query/tree_form.h
             const response = await r.fetch();
             const body = Buffer.from(await response.body());
             body.writeUInt32LE(2, 24);

@@ -11,8 +11,16 @@ const views = {
     sandwich: {path: "explore?view=sandwich&fn=runtime.mallocgc", seen: "mallocgc"},
     source: {path: "explore?view=source&fn=example.com%2Fshop%2Fcart.encode", seen: "encode"},
     profiles: {path: "explore?view=profiles&query=cpu{service.name%3D%22checkout%22}", seen: "web-1"},
-    grouped: {path: "explore?group=service.version&query=cpu{service.name%3D%22checkout%22}", seen: "by service.version", flame: true},
-    compare: {path: "compare?query=cpu{service.name%3D%22checkout%22}&from=now-30m&base_from=now-100m&base_to=now-60m", seen: "less", flame: true},
+    grouped: {
+        path: "explore?group=service.version&query=cpu{service.name%3D%22checkout%22}",
+        seen: "by service.version",
+        flame: true,
+    },
+    compare: {
+        path: "compare?query=cpu{service.name%3D%22checkout%22}&from=now-30m&base_from=now-100m&base_to=now-60m",
+        seen: "less",
+        flame: true,
+    },
     difftable: {path: "compare?view=table&from=now-30m&base_from=now-100m&base_to=now-60m", seen: "encode"},
     sides: {path: "compare?view=sides&from=now-30m&base_from=now-100m&base_to=now-60m", seen: "before", flame: true},
     senders: {path: "senders", seen: "checkout"},
@@ -32,7 +40,8 @@ export default async function (t) {
         });
         await t.shot(page, name);
         await t.clean(page, name);
-        if (!["both", "grouped", "difftable", "sides", "profiles", "start"].includes(name)) await t.axe(page, name); // every.mjs, which is slow, asks all
+        // every.mjs, which is slow, asks all
+        if (!["both", "grouped", "difftable", "sides", "profiles", "start"].includes(name)) await t.axe(page, name);
         await page.context().close();
     }
     // Some of them here; every.mjs, which is slow, has all.
@@ -46,7 +55,9 @@ export default async function (t) {
                 ok(wide <= 0, `the page is ${wide} pixels wider than the screen`);
                 await headFits(page);
                 if (name === "dark") {
-                    const [r, g, b] = await page.evaluate(() => getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number));
+                    const [r, g, b] = await page.evaluate(() =>
+                        getComputedStyle(document.body).backgroundColor.match(/\d+/g).map(Number),
+                    );
                     ok(r + g + b < 200, `dark background is ${r} ${g} ${b}`);
                 }
             });
