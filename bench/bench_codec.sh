@@ -11,7 +11,7 @@ mkdir -p $dir/in
 protoc-c -Ibench --c_out=$dir bench/otlp_bench.proto
 cc -O2 -g -fno-omit-frame-pointer -D_GNU_SOURCE -Isrc -Ibench -I$dir -o $dir/bench_codec bench/bench_codec.c bench/codec_peers.c \
     $dir/otlp_bench.pb-c.c \
-    build/libwickcore.a build/libwickhot.a $(pkg-config --cflags --libs libprotobuf-c json-c yajl libdeflate libzstd zlib re2) -lstdc++ -lm -lpthread
+    build/libwick-codec.a build/libwick-model.a build/libwick-base.a $(pkg-config --cflags --libs libprotobuf-c json-c yajl libdeflate libzstd zlib re2) -lstdc++ -lm -lpthread
 (cd bench/go-otlp && go build -o ../../$dir/go-otlp .)
 $dir/bench_codec generate $dir/in
 for f in "${WICK_SHARED:-../shared}"/fixtures/otlp/ebpf-profiler-{2,3}.{pb,json}; do

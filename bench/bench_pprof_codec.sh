@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 make -s all >/dev/null
 dir=build/bench
 mkdir -p $dir/pprof
-libs="build/libwickcore.a build/libwickhot.a $(pkg-config --libs libdeflate libzstd zlib re2) -lstdc++ -lm -lpthread"
+libs="build/libwick-codec.a build/libwick-model.a build/libwick-base.a $(pkg-config --libs libdeflate libzstd zlib re2) -lstdc++ -lm -lpthread"
 protoc-c -Ibench --c_out=$dir bench/pprof_bench.proto
 cc -O2 -g -D_GNU_SOURCE -Isrc -o $dir/gen_profile bench/gen_profile.c $libs
 cc -O2 -g -D_GNU_SOURCE -Isrc -I$dir -o $dir/bench_pprof_codec bench/bench_pprof_codec.c $dir/pprof_bench.pb-c.c \
