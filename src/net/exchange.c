@@ -119,12 +119,12 @@ static bool share_is_full(const struct exchange *x)
     return x->q.share && is_full(&x->q.share->held, x->q.share->limit);
 }
 
-/* Whether what the connection of v holds is counted for something that has no room for x. */
-static bool crowds(const struct conn *v, const struct exchange *x)
+/* Whether what the connection holds is counted for something that has no room for x, or for itself if x is NULL. */
+static bool crowds(const struct conn *c, const struct exchange *x)
 {
-    const struct http_server *s = x->worker->server;
+    const struct http_server *s = c->worker->server;
 
-    return (x->peer && v->from == x->peer && is_full(&x->peer->answers, s->o.max_peer_answers)) ||
+    return (c->from && (!x || c->from == x->peer) && is_full(&c->from->answers, s->o.max_peer_answers)) ||
            is_full(&s->answers, s->o.max_answers);
 }
 
@@ -137,19 +137,20 @@ static bool has_room(const struct exchange *x)
            !(x->peer && is_full(&x->peer->answers, s->o.max_peer_answers)) && !share_is_full(x);
 }
 
-/* The response that is read most slowly, of those that made no progress for a while; of the loop's own connections. */
-static struct exchange *slowest(const struct exchange *x)
+/* The response that is read most slowly, of those that made no progress for a while and crowd out x (NULL: any); of the
+ * loop's own connections. */
+static struct exchange *slowest(const struct server_worker *w, const struct exchange *x)
 {
-    int64_t now = loop_now(x->worker->loop);
+    int64_t now = loop_now(w->loop);
     struct exchange *found = NULL;
     double least = 0;
 
-    for (struct conn *c = x->worker->conns; c; c = c->next)
+    for (struct conn *c = w->conns; c; c = c->next)
         for (struct exchange *v = c->exchanges; v; v = v->next) {
             double rate = (double) v->answer_pos / (double) MAX(now - v->finished, 1);
 
             if (v->state != EXCHANGE_FINISHED || !v->held || now - v->touched < SLOW_AFTER || (found && rate >= least) ||
-                !(crowds(c, x) || (share_is_full(x) && v->q.share == x->q.share)))
+                !(crowds(c, x) || (share_is_full(v) && (!x || v->q.share == x->q.share))))
                 continue;
             found = v;
             least = rate;
@@ -157,23 +158,47 @@ static struct exchange *slowest(const struct exchange *x)
     return found;
 }
 
-/* Makes room by dropping a response, or the rest of one that waits for the socket. False if there is none. */
-static bool drop_slowest(const struct exchange *x)
+/* Makes room for x (NULL: for any) by dropping a response, or the rest of one that waits for the socket. False if there is
+ * none. */
+static bool drop_slowest(struct server_worker *w, const struct exchange *x)
 {
-    struct exchange *v = slowest(x);
+    struct exchange *v = slowest(w, x);
 
     if (v) {
         release_answer(v);
         v->conn->protocol->drop(v->conn, v);
         return true;
     }
-    for (struct conn *c = x->worker->conns; c; c = c->next)
-        if (c->held_output && crowds(c, x) && loop_now(x->worker->loop) - c->progressed >= SLOW_AFTER) {
+    for (struct conn *c = w->conns; c; c = c->next)
+        if (c->held_output && crowds(c, x) && loop_now(w->loop) - c->progressed >= SLOW_AFTER) {
             conn_hold_output(c, 0);
             conn_fail(c);
             return true;
         }
     return false;
+}
+
+static bool holds_answers(const struct server_worker *w)
+{
+    for (const struct conn *c = w->conns; c; c = c->next) {
+        if (c->held_output)
+            return true;
+        for (const struct exchange *v = c->exchanges; v; v = v->next)
+            if (v->held)
+                return true;
+    }
+    return false;
+}
+
+/* What is held here can be what a request of another loop has no room for, and only this loop may touch it. */
+void exchange_make_room(struct loop_timer *t)
+{
+    struct server_worker *w = container_of(t, struct server_worker, room);
+
+    while (drop_slowest(w, NULL))
+        atomic_fetch_add_explicit(&w->server->unread, 1, memory_order_relaxed);
+    if (holds_answers(w))
+        loop_timer_set(w->loop, t, loop_now(w->loop) + SLOW_AFTER / 2);
 }
 
 /* Counts the response in what the server holds until it is read. -ENOBUFS if there is no room, even after those who do
@@ -185,10 +210,12 @@ static int hold_answer(struct exchange *x)
 
     while (n > ALWAYS_ANSWERED && !has_room(x)) {
         atomic_fetch_add_explicit(&s->unread, 1, memory_order_relaxed);
-        if (!drop_slowest(x))
+        if (!drop_slowest(x->worker, x))
             return -ENOBUFS;
     }
     x->held = n;
+    if (n > ALWAYS_ANSWERED && !x->worker->room.at)
+        loop_timer_set(x->worker->loop, &x->worker->room, loop_now(x->worker->loop) + SLOW_AFTER);
     atomic_fetch_add_explicit(&s->answers, n, memory_order_relaxed);
     if (x->peer)
         atomic_fetch_add_explicit(&x->peer->answers, n, memory_order_relaxed);

@@ -103,6 +103,7 @@ struct server_worker {
     enum worker_state state;
     struct loop_call stop_call;
     struct loop_timer grace;
+    struct loop_timer room; /* set while responses are held: those that nobody reads are dropped when there is no room */
     int64_t date_second;
     char date[40];
 };
@@ -131,6 +132,7 @@ struct http_server {
 
 /* exchange.c */
 struct exchange *exchange_new(struct conn *c);
+void exchange_make_room(struct loop_timer *t); /* of a worker */
 void exchange_free(struct exchange *x);                         /* also removes it from its connection's list */
 int exchange_set_target(struct exchange *x, struct str target); /* splits without copying */
 /* The head is complete: calls begin(). False if the request is answered already and its body must be discarded. */

@@ -234,6 +234,7 @@ void worker_maybe_stopped(struct server_worker *w)
         return;
     w->state = WORKER_STOPPED;
     loop_timer_cancel(&w->grace);
+    loop_timer_cancel(&w->room);
     if (atomic_fetch_sub(&s->running, 1) == 1 && s->done)
         s->done(s->done_arg);
 }
@@ -342,6 +343,7 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
                                                .loop = o->loops[i],
                                                .stop_call.run = worker_stop,
                                                .grace.fire = grace_over,
+                                               .room.fire = exchange_make_room,
                                                .date_second = -1};
     peers_init(&s->peers);
     s->o.loops = NULL; /* the caller's array; each worker has its own loop */
