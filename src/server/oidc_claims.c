@@ -14,7 +14,7 @@ static const int64_t leeway = 60; /* seconds that clocks may differ by */
 struct claims {
     struct str issuer, subject, nonce, user, party;
     int64_t expires, issued;
-    bool for_us;
+    bool for_us, is_unverified; /* is_unverified: the provider has not checked that the address is the person's */
     uint32_t audiences;
     struct buf groups;
 };
@@ -42,6 +42,14 @@ static void read_audience(struct json *j, const char *id, struct claims *c)
         c->for_us |= str_is(json_str(j), id);
         c->audiences++;
     }
+}
+
+/* Seconds, in a range in which they can be compared with the clock. */
+static int64_t seconds_of(struct json *j)
+{
+    double x = json_double(j);
+
+    return x > 0 && x < 1e15 ? (int64_t) x : 0;
 }
 
 /* A name with a comma would be two. */
@@ -80,6 +88,17 @@ static struct str text_of(struct json *j)
     return (struct str){0};
 }
 
+/* Some providers write it as text. */
+static bool is_false(struct json *j)
+{
+    if (json_peek(j) == JSON_STRING)
+        return str_is(json_str(j), "false");
+    if (json_peek(j) == JSON_BOOL)
+        return !json_bool(j);
+    json_skip(j);
+    return false;
+}
+
 static void read_claim(struct json *j, struct str key, const struct people_oidc *o, struct claims *c)
 {
     bool is_groups = str_is(key, o->groups_claim), is_user = str_is(key, o->user_claim);
@@ -91,11 +110,13 @@ static void read_claim(struct json *j, struct str key, const struct people_oidc 
     else if (str_is(key, "azp"))
         c->party = text_of(j);
     else if (str_is(key, "exp"))
-        c->expires = (int64_t) json_double(j);
+        c->expires = seconds_of(j);
     else if (str_is(key, "iat"))
-        c->issued = (int64_t) json_double(j);
+        c->issued = seconds_of(j);
     else if (str_is(key, "nonce"))
         c->nonce = text_of(j);
+    else if (str_is(key, "email_verified"))
+        c->is_unverified = is_false(j);
     else if (is_groups)
         read_groups(j, &c->groups);
     else if (is_user || str_is(key, "sub"))
@@ -139,6 +160,8 @@ int oidc_claims_read(const struct oidc_expected *x, struct str token, struct are
     while (json_next_key(&j, &key))
         read_claim(&j, key, x->config, &c);
     r = json_end(&j) < 0 ? err_set(e, -EACCES, "the ID token is not a JWT") : check(&c, x, e);
+    if (c.is_unverified && strcmp(x->config->user_claim, "email") == 0)
+        c.user = (struct str){0};
     if (r == 0) {
         ret->user = arena_str(a, c.user.n ? c.user : c.subject);
         ret->groups = arena_str(a, buf_str(&c.groups));

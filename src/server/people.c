@@ -164,6 +164,16 @@ int people_identify(const struct people_config *c, struct str user, struct str g
     return -EACCES;
 }
 
+/* More than one: a client's own beside the proxy's. */
+static bool is_repeated(const struct http_headers *h, const char *name)
+{
+    unsigned n = 0;
+
+    for (uint32_t i = 0; i < h->n; i++)
+        n += http_eq_nocase(h->v[i].name, name);
+    return n > 1;
+}
+
 int people_of_proxy(const struct people_config *c, const struct http_request *q, struct auth_identity *ret)
 {
     struct str user;
@@ -171,7 +181,7 @@ int people_of_proxy(const struct people_config *c, const struct http_request *q,
     if (!c->proxy.present || !is_proxy(&c->proxy, q->peer))
         return -ENOENT;
     user = str_trim(http_headers_get(&q->headers, c->proxy.user_header));
-    if (!user.n)
+    if (!user.n || is_repeated(&q->headers, c->proxy.user_header) || is_repeated(&q->headers, c->proxy.groups_header))
         return 0;
     people_identify(c, user, http_headers_get(&q->headers, c->proxy.groups_header), ret);
     return 1;

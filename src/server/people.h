@@ -45,8 +45,8 @@ int people_check(const struct people_config *c, const struct conf_node *auth, st
 /* Gives *ret the rights of the first grant that fits; -EACCES if there is none. groups: separated by commas. */
 int people_identify(const struct people_config *c, struct str user, struct str groups, struct auth_identity *ret);
 
-/* Whom the proxy names: 1 with *ret filled (scope AUTH_NONE: no grant fits), 0 if the peer is a trusted proxy that names no one,
- * -ENOENT if the peer is not a trusted proxy. */
+/* Whom the proxy names: 1 with *ret filled (scope AUTH_NONE: no grant fits), 0 if the peer is a trusted proxy that names no one
+ * (or has a header twice: then one of them may be the client's), -ENOENT if the peer is not a trusted proxy. */
 int people_of_proxy(const struct people_config *c, const struct http_request *q, struct auth_identity *ret);
 
 #endif

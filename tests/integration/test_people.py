@@ -128,6 +128,10 @@ def test_grants(served, provider):
         got = session_of(served, b)
         assert (got["tenant"], got["scope"]) == (tenant, scope)
         assert got["person"] == (person["email"] or "1234")
+    for verified, who, status in ((True, "eve@example.com", 302), (False, "1234", 403), ("false", "1234", 403)):  # anybody may have said so
+        provider.person = {"email": "eve@example.com", "email_verified": verified}
+        got = (b := Browser()).login(served)
+        assert got[0] == status and (session_of(served, b)["person"] == who if status == 302 else f"{who} is known" in got[1]), got
     provider.person = {"email": "mallory@example.com", "groups": ["shop,platform", "shops", ""]}
     status, text = Browser().login(served)
     assert status == 403 and "no grant fits" in text
@@ -175,6 +179,14 @@ def test_provider_away(tmp_path):
     try:
         status, text = Browser().login(s)
         assert status >= 500 and s.get("/healthz")[0] == 200, text
+        for twice in ("x-user", "x-groups"):  # the client's own beside the proxy's
+            c = http.client.HTTPConnection(s.url.removeprefix("http://"), timeout=30)
+            c.putrequest("GET", "/api/v1/services")
+            for name, value in (("x-user", "bob"), ("x-groups", "shop"), (twice, "platform")):
+                c.putheader(name, value)
+            c.endheaders()
+            assert c.getresponse().status == 401
+            c.close()
         token = token_of(s, "read")
         wait_for(lambda: s.get("/api/v1/services", token)[0] == 200, 20)  # tokens work beside it
     finally:
