@@ -103,7 +103,7 @@ struct server_worker {
     enum worker_state state;
     struct loop_call stop_call;
     struct loop_timer grace;
-    struct loop_timer room; /* set while responses are held: those that nobody reads are dropped when there is no room */
+    struct loop_timer room; /* set while responses are held: those without a reader are dropped when there is no room */
     int64_t date_second;
     char date[40];
 };
