@@ -6,6 +6,7 @@
 #include "agent/perf_map.h"
 #include "agent/process.h"
 #include "agent/process_load.h"
+#include "agent/row_store.h"
 #include "base/fd.h"
 #include "proc/far_call.h"
 
@@ -22,6 +23,7 @@ const struct agent_loss_kind agent_loss_kinds[AGENT_LOSSES] = {
     [LOSS_READER] = {"reader", "binaries ended the process that reads them: they have no unwind tables and names"},
     [LOSS_READS] = {"reads", "reads of programs were refused that used their part of the budget: names are missing"},
     [LOSS_PERF_MAPS] = {"perf_maps", "perf maps are too large to be read whole: JIT code lacks names"},
+    [LOSS_TABLES] = {"tables", "the kernel refused memory for unwind tables: stacks are copied and walked later"},
 };
 
 void agent_losses(struct agent *a, struct agent_losses *ret)
@@ -41,5 +43,6 @@ void agent_losses(struct agent *a, struct agent_losses *ret)
                                        [LOSS_HANGS] = c.hangs,
                                        [LOSS_READER] = c.reader_deaths,
                                        [LOSS_READS] = far.refused,
-                                       [LOSS_PERF_MAPS] = perf_maps_cut()}};
+                                       [LOSS_PERF_MAPS] = perf_maps_cut(),
+                                       [LOSS_TABLES] = a->rows && row_store_refused(a->rows)}};
 }

@@ -18,6 +18,7 @@ enum agent_loss {
     LOSS_READER,
     LOSS_READS,
     LOSS_PERF_MAPS,
+    LOSS_TABLES,
     AGENT_LOSSES
 };
 

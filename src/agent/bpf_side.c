@@ -119,7 +119,8 @@ static const char *feature_of(const char *program, char *room, size_t size)
 {
     static const struct {
         const char *prefix, *where;
-    } of_languages[] = {{"on_tick_", ""}, {"old_tick_", ""}, {"on_switch_", " in off-CPU stacks"}};
+    } of_languages[] = {
+        {"on_tick_", ""}, {"old_tick_", ""}, {"old_step_", " by BPF"}, {"on_switch_", " in off-CPU stacks"}};
 
     for (size_t i = 0; i < ARRAY_SIZE(of_languages); i++)
         for (uint32_t k = 0; k < LANGS; k++) {
@@ -179,7 +180,7 @@ static bool starts_with(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
-/* Selects the programs by name, with those of the languages (on_tick_NAME, old_tick_NAME, on_switch_NAME). */
+/* Selects the programs by name, with those of the languages (on_tick_NAME, old_tick_NAME, old_step_NAME, on_switch_NAME). */
 static void choose_programs(struct bpf_side *b, const struct bpf_side_options *o)
 {
     struct bpf_program *p;
@@ -190,7 +191,7 @@ static void choose_programs(struct bpf_side *b, const struct bpf_side_options *o
 
         if (starts_with(name, "on_tick"))
             bpf_program__set_autoload(p, !b->bounded);
-        else if (starts_with(name, "old_tick"))
+        else if (starts_with(name, "old_"))
             bpf_program__set_autoload(p, b->bounded);
         else if (starts_with(name, "on_switch") || strcmp(name, "on_task") == 0)
             bpf_program__set_autoload(p, b->off_cpu);
@@ -226,10 +227,11 @@ static int fit_to_kernel(struct bpf_side *b, const struct bpf_side_options *o, s
     return 0;
 }
 
-/* Puts the programs PREFIX + language into an array for tail calls. */
-static int link_languages(struct bpf_side *b, struct bpf_map *array, const char *prefix)
+/* Puts the programs PREFIX + language into an array for tail calls, from `first` on. */
+static int link_languages(struct bpf_side *b, struct bpf_map *array, uint32_t first, const char *prefix)
 {
     for (uint32_t i = 0; i < LANGS; i++) {
+        uint32_t at = first + i;
         char name[64];
         int fd;
 
@@ -239,7 +241,7 @@ static int link_languages(struct bpf_side *b, struct bpf_map *array, const char 
         fd = bpf_program__fd(bpf_object__find_program_by_name(b->skel->obj, name));
         if (fd < 0)
             return -ENOENT;
-        if (bpf_map_update_elem(bpf_map__fd(array), &i, &fd, BPF_ANY) < 0)
+        if (bpf_map_update_elem(bpf_map__fd(array), &at, &fd, BPF_ANY) < 0)
             return -errno;
     }
     return 0;
@@ -252,10 +254,12 @@ static int link_programs(struct bpf_side *b, struct err *e)
 
     if (b->bounded && bpf_map_update_elem(bpf_map__fd(b->skel->maps.tick_parts), &zero, &part, BPF_ANY) < 0)
         r = -errno;
+    if (r == 0 && b->bounded)
+        r = link_languages(b, b->skel->maps.tick_parts, 1, "old_step_");
     if (r == 0)
-        r = link_languages(b, b->skel->maps.tick_langs, b->bounded ? "old_tick_" : "on_tick_");
+        r = link_languages(b, b->skel->maps.tick_langs, 0, b->bounded ? "old_tick_" : "on_tick_");
     if (r == 0 && b->off_cpu)
-        r = link_languages(b, b->skel->maps.switch_langs, "on_switch_");
+        r = link_languages(b, b->skel->maps.switch_langs, 0, "on_switch_");
     return r < 0 ? err_set(e, r, "cannot set up tail calls between BPF programs: %m") : 0;
 }
 

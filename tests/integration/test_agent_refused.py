@@ -72,6 +72,24 @@ def test_ways(shim, tmp_path):
         assert r.p.returncode == 1 and refusal(refused) in r.said and not r.rows, (via, r.said)
 
 
+@pytest.mark.parametrize("how", ["bpf", "old-bpf"])
+def test_tables(shim, tmp_path, how):
+    """A kernel that takes no memory for unwind tables is asked once: stacks are copied, and are whole."""
+    chain = build(tmp_path, "chain.c", "chain", "-O2", "-fomit-frame-pointer")
+    r = Recorded(shim, tmp_path, "wick_rows", "--via", how, "--", chain, "30", "0.7")
+    assert r.p.returncode == 0 and r.said.count("refused the map wick_rows") == 1 and not r.stats["stacks_cut"], r.said
+    assert sum(v for s, v in r.rows if s.count("rec") == 31 and s[0] == "_start") > 0.9 * sum(v for s, v in r.rows if "leaf" in s) > 0.3e9, r.rows
+
+
+@pytest.mark.parametrize("how", ["bpf", "old-bpf"])
+def test_steps(shim, tmp_path, how):
+    """Without the program of a language's steps, the other programs for old kernels still load."""
+    chain = build(tmp_path, "chain.c", "chain", "-O2", "-fomit-frame-pointer")
+    r = Recorded(shim, tmp_path, "old_step_v8js", "--via", how, "--", chain, "30", "0.7")
+    lack = "" if how == "bpf" else "no JavaScript frames by BPF: " + refusal("old_step_v8js")
+    assert r.p.returncode == 0 and r.stats["lacks"] == lack and r.stats["via"] == how and not r.stats["stacks_cut"], r.said
+
+
 @pytest.mark.parametrize("refused, verdict, state", [("on_something", "ok", "samples via bpf"),
                                                      ("on_tick_python", "note", "samples via bpf; no Python frames: " + refusal("on_tick_python")),
                                                      ("on_tick", "note", "samples via old-bpf: " + refusal("on_tick")),

@@ -47,9 +47,9 @@ def tiers():
             yield pytest.param(version, flags, id=f"{version}-{tier}")
 
 
-def record(tmp_path, *command, form="folded", rate=999):
+def record(tmp_path, *command, form="folded", rate=999, options=()):
     out = tmp_path / f"out.{form}"
-    r = subprocess.run([WICK, "record", "-F", str(rate), "-o", out, "--", *map(str, command)], capture_output=True, text=True, timeout=120,
+    r = subprocess.run([WICK, "record", "-F", str(rate), *options, "-o", out, "--", *map(str, command)], capture_output=True, text=True, timeout=120,
                        cwd=tmp_path)
     assert r.returncode == 0, r.stderr
     return out
@@ -82,6 +82,25 @@ def test_shares(tmp_path, version, flags):
     n = busy / 1e9 * 999
     for name, want in zip(names[2:], (0.6, 0.3, 0.1)):
         assert abs(share[name] / busy - want) < 0.03 + 3 * math.sqrt(want * (1 - want) / n), (name, share)
+
+
+RECURSIVE = "function down(n) { if (n) return down(n - 1) + 1; let x = 0; for (let i = 0; i < 1e5; i++) x += i % 7; return x; }\n" \
+    "while (process.cpuUsage().user < 1.2e6) [%d].map(n => down(n));\n"
+
+
+@pytest.mark.parametrize("depth", [3, 40, 200])
+@pytest.mark.parametrize("version", list(NODES)[-1:])
+def test_old_programs(tmp_path, version, depth):
+    """The programs for kernels without bpf_loop: parts of a stack that are native, and parts that are not, take turns; what is too
+    deep for them says so."""
+    program = tmp_path / "deep.js"
+    program.write_text(RECURSIVE % depth)
+    got = list(stacks(record(tmp_path, NODES[version], "--no-opt", program, options=("--via", "old-bpf"))))
+    hot = [(s, v) for s, v in got if "down" in s]
+    total = sum(v for _, v in hot)
+    whole = sum(v for s, v in hot if s.count("down") == depth + 1 and "[truncated]" not in s)
+    cut = sum(v for s, v in hot if "[truncated]" in s)
+    assert total > 0.5e9 and (whole > 0.95 * total or (depth > 64 and whole + cut > 0.95 * total)), (whole, cut, total)
 
 
 @pytest.mark.parametrize("version", NODES)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LD_PRELOAD: the kernel's verifier refuses the BPF programs that REFUSE names ("on_switch,on_tick_python"), and says why. */
+/* LD_PRELOAD: the kernel's verifier refuses the BPF programs that REFUSE names ("on_switch,on_tick_python"), and says why. Maps that it
+ * names cannot be made ("wick_rows"); each attempt is a line on stderr. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,6 +40,15 @@ static bool refuse(union bpf_attr *a)
     return true;
 }
 
+static bool refuse_map(const union bpf_attr *a)
+{
+    if (!is_named(a->map_name))
+        return false;
+    fprintf(stderr, "refused the map %s\n", a->map_name);
+    errno = EINVAL;
+    return true;
+}
+
 long syscall(long number, ...)
 {
     static long (*real)(long, ...);
@@ -50,6 +60,8 @@ long syscall(long number, ...)
         a[i] = va_arg(ap, long);
     va_end(ap);
     if (number == SYS_bpf && a[0] == BPF_PROG_LOAD && refuse((union bpf_attr *) a[1]))
+        return -1;
+    if (number == SYS_bpf && a[0] == BPF_MAP_CREATE && refuse_map((union bpf_attr *) a[1]))
         return -1;
     if (!real)
         real = (long (*)(long, ...)) dlsym(RTLD_NEXT, "syscall");

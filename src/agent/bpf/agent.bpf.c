@@ -6,7 +6,8 @@
  *   on_tick    the native walk; then, in a process with a language, a tail call to
  *   on_tick_NAME   the language's walk; it sends the sample
  *   on_counted   as on_tick, for events such as cycles
- *   old_tick, old_tick_part, old_tick_NAME   the same if the kernel has no bpf_loop: a walk is done in parts
+ *   old_tick, old_tick_part, old_step_NAME, old_tick_NAME   the same if the kernel has no bpf_loop: a walk is done in
+ *                parts, and a language's steps in parts of their own, so that no language makes the native walk larger
  *
  * If the tail call to a language fails, the sample is sent without the language's frames.
  */
@@ -30,7 +31,7 @@ struct {
 } stats SEC(".maps");
 
 const volatile __u64 pid_namespace_device = 0, pid_namespace_inode = 0; /* 0: the initial namespace */
-const volatile __u32 kernel_stack = 16384; /* bytes */
+const volatile __u32 kernel_stack = 16384;                              /* bytes */
 
 static __always_inline __u64 current_pid_tgid(void)
 {
@@ -209,7 +210,7 @@ static __always_inline void read_user_regs(struct task_struct *task, arch_regs *
     bpf_probe_read_kernel(ret, sizeof *ret, at);
 }
 
-/* Continues a walk: what is not in the scratch buffer is looked up by pid. False when the process is not loaded. */
+/* Continues a walk in another program. False when the process is not loaded. */
 static __always_inline bool walk_resume(struct walk_state *w)
 {
     __u32 pid = w->s->event.pid;
@@ -217,8 +218,14 @@ static __always_inline bool walk_resume(struct walk_state *w)
     w->process = bpf_map_lookup_elem(&processes, &pid);
     if (!w->process || (w->process->mm && w->process->mm != w->s->event.mm))
         return false;
-    w->lang = w->process->flags & AGENT_PROCESS_LANG ? bpf_map_lookup_elem(&langs, &pid) : NULL;
     return true;
+}
+
+static __always_inline struct agent_lang *find_lang(struct walk_state *w)
+{
+    __u32 pid = w->s->event.pid;
+
+    return w->process->flags & AGENT_PROCESS_LANG ? bpf_map_lookup_elem(&langs, &pid) : NULL;
 }
 
 /* Begins a walk at the user registers of the task, which must be the current one. False when the walk cannot begin. */
@@ -232,8 +239,14 @@ static __always_inline bool walk_begin(struct walk_state *w, struct task_struct 
     w->s->at.tp = tp;
     arch_begin(w, &regs);
     w->s->event.end = AGENT_END_NO_PROCESS;
+    w->s->at.lang = w->s->at.steps = 0;
     if (!walk_resume(w))
         return false;
+    w->lang = find_lang(w);
+    if (bounded && w->lang) {
+        w->s->at.lang = 1 + w->lang->number;
+        w->s->at.steps = lang_has_step(w->lang->number) ? w->s->at.lang : 0;
+    }
     if (w->process->span.kind)
         read_span(w);
     return !control.copy_all;
@@ -308,7 +321,7 @@ static __always_inline bool begin_tick(struct bpf_perf_event_data *ctx, struct w
         kernel_frames(ctx, e, 0);
     task = bounded ? (struct task_struct *) bpf_get_current_task() : bpf_get_current_task_btf();
     e->mm = (__u64) (bounded ? BPF_CORE_READ(task, mm) : task->mm);
-    w->s->at.walks = 0;
+    w->s->at.walks = w->s->at.parts = 0;
     if (!e->mm)
         e->flags |= AGENT_EVENT_NO_USER;
     else
@@ -373,14 +386,33 @@ int on_counted(struct bpf_perf_event_data *ctx)
     return 0;
 }
 
-/* Without bpf_loop: the first program begins the walk; the second walks a part of the frames and tail-calls itself for
- * the next part. */
+/* Without bpf_loop: the first program begins the walk; the others walk a part of the frames each, and tail-call the
+ * program of the next part. Here are old_tick_part and, at 1 + its number, a language's old_step_NAME. */
 struct {
     __uint(type, BPF_MAP_TYPE_PROG_ARRAY);
-    __uint(max_entries, 1);
+    __uint(max_entries, 1 + LANGS);
     __type(key, __u32);
     __type(value, __u32);
 } tick_parts SEC(".maps");
+
+static __always_inline bool begin_part(struct walk_state *w)
+{
+    __u32 zero = 0;
+
+    w->s = bpf_map_lookup_elem(&scratches, &zero);
+    return w->s;
+}
+
+/* A walk with more parts than there may be is left to the user side, as one that misses something. */
+static __always_inline int end_part(struct bpf_perf_event_data *ctx, struct walk_state *w, long r)
+{
+    if (r != WALK_ENDED && ++w->s->at.parts < WALK_PARTS)
+        bpf_tail_call(ctx, &tick_parts, r == WALK_STEPS ? w->s->at.steps : 0);
+    if (w->s->at.lang)
+        bpf_tail_call(ctx, &tick_langs, w->s->at.lang - 1);
+    end_tick(w);
+    return 0;
+}
 
 SEC("perf_event")
 int old_tick(struct bpf_perf_event_data *ctx)
@@ -396,18 +428,26 @@ SEC("perf_event")
 int old_tick_part(struct bpf_perf_event_data *ctx)
 {
     struct walk_state w = {};
-    __u32 zero = 0;
 
-    w.s = bpf_map_lookup_elem(&scratches, &zero);
-    if (!w.s)
+    if (!begin_part(&w))
         return 0;
-    if (w.s->at.walks && walk_resume(&w) && !walk_part(&w))
-        bpf_tail_call(ctx, &tick_parts, 0);
-    if (w.lang)
-        bpf_tail_call(ctx, &tick_langs, w.lang->number);
-    end_tick(&w);
-    return 0;
+    return end_part(ctx, &w, w.s->at.walks && walk_resume(&w) ? walk_part(&w) : WALK_ENDED);
 }
+
+#define STEP_PROGRAM(program, has_step, step)                                            \
+    SEC("perf_event")                                                                    \
+    int program(struct bpf_perf_event_data *ctx)                                         \
+    {                                                                                    \
+        struct walk_state w = {};                                                        \
+                                                                                         \
+        if (!has_step || !begin_part(&w))                                                \
+            return 0;                                                                    \
+        w.lang = walk_resume(&w) ? find_lang(&w) : NULL;                                 \
+        return end_part(ctx, &w, w.lang ? WALK_CODE_PART(&w, step) : (long) WALK_ENDED); \
+    }
+#define LANG(name) STEP_PROGRAM(old_step_##name, name##_has_step, name##_step)
+#include "agent/lang/langs.h"
+#undef LANG
 
 #define TICK_PROGRAM(program, walk, bounded)     \
     SEC("perf_event")                            \

@@ -11,7 +11,8 @@
  *   NAME_step(w)            a step of the native walk, for code outside of all files (JIT code) that frame pointers do
  *                           not describe: finds the caller and returns 0, or ends the walk with finish(), or returns
  *                           LANG_NO_STEP, and the frame pointer is followed. The word of the frame was added before.
- *                           A language without one says LANG_HAS_NO_STEP(NAME).
+ *                           Without bpf_loop it runs in a program of its own (old_step_NAME), and calls no function
+ *                           that is not inlined. LANG_HAS_STEP(NAME), or LANG_HAS_NO_STEP(NAME) instead of it.
  *
  * Both find what the user side knows of the process in w->lang->words.
  */
@@ -20,11 +21,21 @@
 
 enum { LANG_NO_STEP = -1 };
 
+#define LANG_HAS_STEP(name) enum { name##_has_step = 1 };
 #define LANG_HAS_NO_STEP(name)                                    \
+    enum { name##_has_step };                                     \
     static __always_inline long name##_step(struct walk_state *w) \
     {                                                             \
         return LANG_NO_STEP;                                      \
     }
+
+/* Room for the variables of a language's walk that change from frame to frame. On the stack, the verifier would follow each way
+ * through a frame through all further ones (struct walk_next). */
+#define LANG_VARIABLES(w, type)                                                          \
+    ({                                                                                   \
+        _Static_assert(sizeof(type) <= sizeof((w)->s->walk), "variables of a language"); \
+        (type *) (w)->s->walk;                                                           \
+    })
 
 /* Adds n bytes of the process as piece i of what is sent, after the *used bytes before; false if there is no room for them, or they
  * cannot be read. room: where each piece begins at most, and where the last one ends. Whoever sends sets all pieces: the buffer held
@@ -43,6 +54,17 @@ static __always_inline bool add_piece(struct agent_memory *to, const __u32 i, __
 }
 
 #include "agent/lang/langs.bpf.h"
+
+static __always_inline bool lang_has_step(__u32 number)
+{
+    static const __u64 having = 0
+#define LANG(name) | (__u64) name##_has_step << LANG_##name
+#include "agent/lang/langs.h"
+#undef LANG
+        ;
+
+    return having >> (number & 63) & 1;
+}
 
 static __always_inline long lang_step(struct walk_state *w)
 {

@@ -151,17 +151,30 @@ struct walk_place {
     __u64 tp; /* thread pointer */
     __u32 exact, is_leaf;
     __u32 walks; /* there are frames to walk here */
+    __u32 parts, lang,
+        steps; /* without bpf_loop: programs that walked; 1 + the language; the same if it has a step; 0: none */
     __u32 frames, marks;
     __u32 file;                                     /* of the last mapping: the next frame is usually in the same one */
     __u64 start, end, bias;                         /* likewise */
     __u32 page_file, page_number, page_row, page_n; /* the last page */
 };
 
+/* What helpers write to and read from while a frame is left. On the stack it would be part of the state that the verifier compares:
+ * each way through a frame would then be followed through all further frames. */
+struct walk_next {
+    __u64 cfa, ra, fp, bx, pair[2];
+    struct agent_page_key page;
+    struct agent_code_key code;
+    __u32 number;
+};
+
 /* What a walk needs besides its state: too large for the stack. */
 struct scratch {
     struct walk_place at;
+    struct walk_next next;
     __u64 context[33]; /* of a signal frame */
-    __u64 lang[64];    /* for the languages' steps */
+    __u64 lang[64];    /* what the languages read of a process */
+    __u64 walk[16];    /* LANG_VARIABLES */
     struct agent_event event;
 };
 
@@ -178,9 +191,16 @@ struct walk_state {
     struct agent_lang *lang; /* NULL: none */
 };
 
-/* Parts of a walk without bpf_loop. Programs may tail-call each other 32 times; all parts together are more than
- * AGENT_USER_FRAMES. */
-enum { WALK_PART = 32, WALK_LANG_PART = 64 };
+/* Parts of a walk without bpf_loop. There may be 33 tail calls, the last of which is that of the language's program. All
+ * native parts together are more than AGENT_USER_FRAMES. */
+enum { WALK_PARTS = 32, WALK_PART = 32, WALK_LANG_PART = 64 };
+
+/* What a step of a walk returns, and a part of one. */
+enum {
+    WALK_ON,
+    WALK_ENDED,
+    WALK_STEPS, /* only without bpf_loop: the next frame is for the program with the steps of the language */
+};
 
 /* Calls f(i, arg) until it returns 1, n times at most; fewer without bpf_loop. f is __noinline: the verifier of kernel
  * 5.10 accepts a loop only if its back edge is a plain jump, which is certain if the loop contains nothing but a
@@ -198,10 +218,10 @@ enum { WALK_PART = 32, WALK_LANG_PART = 64 };
 static __always_inline long finish(struct walk_state *w, __u32 end)
 {
     w->s->event.end = end;
-    return 1;
+    return WALK_ENDED;
 }
 
-/* Adds a word to the event. 0, or 1 when there is no more room. */
+/* Adds a word to the event. WALK_ENDED when there is no more room. */
 static __always_inline long put_word(struct walk_state *w, __u64 word)
 {
     struct agent_event *e = &w->s->event;
@@ -241,19 +261,21 @@ static __always_inline __u32 find_mapping(struct agent_process *p, __u64 pc)
 /* Sets the page of an ELF address; false when it is not loaded. */
 static __always_inline int find_page(struct walk_state *w, __u64 address)
 {
-    struct agent_page_key key = {w->s->at.file, (__u32) (address >> UNWIND_PAGE_BITS)};
+    struct agent_page_key *key = &w->s->next.page;
     struct agent_page *page;
 
-    if (w->s->at.page_file == key.file && w->s->at.page_number == key.page)
+    key->file = w->s->at.file;
+    key->page = (__u32) (address >> UNWIND_PAGE_BITS);
+    if (w->s->at.page_file == key->file && w->s->at.page_number == key->page)
         return 1;
-    page = bpf_map_lookup_elem(&pages, &key);
+    page = bpf_map_lookup_elem(&pages, key);
     if (!page) {
-        w->s->event.missing_file = key.file;
-        w->s->event.missing_page = key.page;
+        w->s->event.missing_file = key->file;
+        w->s->event.missing_page = key->page;
         return 0;
     }
-    w->s->at.page_file = key.file;
-    w->s->at.page_number = key.page;
+    w->s->at.page_file = key->file;
+    w->s->at.page_number = key->page;
     w->s->at.page_row = page->row;
     w->s->at.page_n = page->n;
     return 1;
@@ -266,14 +288,15 @@ const volatile bool no_code_rules;
 static __always_inline __u32 inferred_rule(struct walk_state *w, __u64 address, __u32 *end)
 {
 #if defined(__TARGET_ARCH_x86)
-    struct agent_code_key key = {address, w->s->at.file, 0};
+    struct agent_code_key *key = &w->s->next.code;
     __u32 *number;
 
     if (no_code_rules) {
         *end = w->s->at.is_leaf ? AGENT_END_CODE : AGENT_END_NO_RULE;
         return 0;
     }
-    number = bpf_map_lookup_elem(&code_rules, &key);
+    *key = (struct agent_code_key){address, w->s->at.file, 0};
+    number = bpf_map_lookup_elem(&code_rules, key);
     if (!number) {
         *end = AGENT_END_CODE;
         return 0;
@@ -289,16 +312,19 @@ static __always_inline __u32 inferred_rule(struct walk_state *w, __u64 address, 
 /* The number of the rule of the row at an ELF address; 0: none. Its page was found. */
 static __always_inline __u32 rule_of_row(struct walk_state *w, __u64 address)
 {
-    __u32 zero = 0, shard_key;
+    __u32 *key = &w->s->next.number;
     struct agent_shard *shard;
     __u64 base, last, low = address & 0xffff;
     void *inner;
 
     if (!w->s->at.page_n)
         return 0;
-    shard_key = w->s->at.page_row / UNWIND_SHARD_ROWS;
-    inner = bpf_map_lookup_elem(&shards, &shard_key);
-    shard = inner ? bpf_map_lookup_elem(inner, &zero) : NULL;
+    *key = w->s->at.page_row / UNWIND_SHARD_ROWS;
+    inner = bpf_map_lookup_elem(&shards, key);
+    if (!inner)
+        return 0;
+    *key = 0;
+    shard = bpf_map_lookup_elem(inner, key);
     if (!shard)
         return 0;
     base = w->s->at.page_row % UNWIND_SHARD_ROWS;
@@ -318,19 +344,19 @@ static __always_inline __u32 rule_of_row(struct walk_state *w, __u64 address)
 /* The rule in force at an ELF address, NULL with the reason in *end. */
 static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64 address, __u32 *end)
 {
-    __u32 number;
+    __u32 *number = &w->s->next.number;
 
     if (!find_page(w, address)) {
         *end = AGENT_END_NO_PAGE;
         return NULL;
     }
     *end = AGENT_END_NO_RULE;
-    number = rule_of_row(w, address);
-    if (!number)
-        number = inferred_rule(w, address, end);
-    if (!number)
+    *number = rule_of_row(w, address);
+    if (!*number)
+        *number = inferred_rule(w, address, end);
+    if (!*number)
         return NULL;
-    return bpf_map_lookup_elem(&rules, &number); /* begins with the rule */
+    return bpf_map_lookup_elem(&rules, number); /* begins with the rule */
 }
 
 static __always_inline long signal_frame(struct walk_state *w)
@@ -345,9 +371,9 @@ static __always_inline long signal_frame(struct walk_state *w)
 /* The frame pointer is still that of the caller, on another stack. */
 static __always_inline long stack_switch(struct walk_state *w)
 {
-    __u64 v[2] = {};
+    __u64 *v = w->s->next.pair;
 
-    if (!w->s->at.fp || bpf_probe_read_user(v, sizeof v, (void *) w->s->at.fp))
+    if (!w->s->at.fp || bpf_probe_read_user(v, sizeof w->s->next.pair, (void *) w->s->at.fp))
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
@@ -392,7 +418,7 @@ static __always_inline int find_cfa(struct walk_state *w, struct unwind_rule *r,
 
 static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
 {
-    __u64 cfa = 0, ra = 0, fp = w->s->at.fp, bx = w->s->at.bx;
+    struct walk_next *next = &w->s->next;
 
     if (r->cfa == UNWIND_CFA_END)
         return finish(w, AGENT_END_ROOT);
@@ -400,36 +426,35 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
         return signal_frame(w);
     if (r->cfa == UNWIND_CFA_SWITCH)
         return stack_switch(w);
-    if (find_cfa(w, r, &cfa) || cfa < w->s->at.sp || (r->ra == UNWIND_RA_REG ? !w->s->at.is_leaf : cfa == w->s->at.sp))
+    next->fp = w->s->at.fp;
+    next->bx = w->s->at.bx;
+    if (find_cfa(w, r, &next->cfa) || next->cfa < w->s->at.sp ||
+        (r->ra == UNWIND_RA_REG ? !w->s->at.is_leaf : next->cfa == w->s->at.sp))
         return finish(w, AGENT_END_BAD);
-    if (arch_read_ra(w, r, cfa, &ra))
+    if (arch_read_ra(w, r, next->cfa, &next->ra))
         return finish(w, AGENT_END_READ);
     if (r->flags & UNWIND_FP_SAVED &&
-        read_word((r->flags & UNWIND_FP_AT_FP ? w->s->at.fp : cfa) + (__s64) r->fp * 8, &fp))
+        read_word((r->flags & UNWIND_FP_AT_FP ? w->s->at.fp : next->cfa) + (__s64) r->fp * 8, &next->fp))
         return finish(w, AGENT_END_READ);
     if (r->flags & UNWIND_BX_SAVED &&
-        read_word((r->flags & UNWIND_BX_AT_FP ? w->s->at.fp : cfa) + (__s64) r->aux * 8, &bx))
+        read_word((r->flags & UNWIND_BX_AT_FP ? w->s->at.fp : next->cfa) + (__s64) r->aux * 8, &next->bx))
         return finish(w, AGENT_END_READ);
-    if (!ra)
+    if (!next->ra)
         return finish(w, AGENT_END_ROOT);
-    w->s->at.pc = arch_code(ra);
-    w->s->at.sp = cfa;
-    w->s->at.fp = fp;
-    w->s->at.bx = bx;
+    w->s->at.pc = arch_code(next->ra);
+    w->s->at.sp = next->cfa;
+    w->s->at.fp = next->fp;
+    w->s->at.bx = next->bx;
     w->s->at.exact = w->s->at.is_leaf = 0;
     return 0;
 }
 
-/* Code outside of all files (JIT code): the language's step if it has one, else frame pointers, as long as they are
- * plausible. */
-static __always_inline long without_file(struct walk_state *w)
+/* Code outside of all files (JIT code) without a language's step: frame pointers, as long as they are plausible. */
+static __always_inline long by_frame_pointer(struct walk_state *w)
 {
-    __u64 v[2] = {};
-    long r = w->lang ? lang_step(w) : LANG_NO_STEP;
+    __u64 *v = w->s->next.pair;
 
-    if (r != LANG_NO_STEP)
-        return r;
-    if (w->s->at.fp < w->s->at.sp || bpf_probe_read_user(v, sizeof v, (void *) w->s->at.fp))
+    if (w->s->at.fp < w->s->at.sp || bpf_probe_read_user(v, sizeof w->s->next.pair, (void *) w->s->at.fp))
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
@@ -458,33 +483,57 @@ static __always_inline int enter_mapping(struct walk_state *w, __u64 at)
     return 1;
 }
 
+static __always_inline __u64 walk_address(struct walk_state *w)
+{
+    return w->s->at.exact ? w->s->at.pc : w->s->at.pc - 1;
+}
+
+/* Adds the word of a frame. */
+static __always_inline long put_frame(struct walk_state *w, __u32 exact)
+{
+    if (put_word(w, w->s->at.pc | (__u64) exact << 56))
+        return WALK_ENDED;
+    w->s->at.frames++;
+    return WALK_ON;
+}
+
+/* A frame of code outside of all files. */
+static __always_inline long walk_code(struct walk_state *w)
+{
+    long r;
+
+    if (put_frame(w, w->s->at.exact))
+        return WALK_ENDED;
+    r = w->lang ? lang_step(w) : LANG_NO_STEP;
+    return r == LANG_NO_STEP ? by_frame_pointer(w) : r;
+}
+
 /* The word of a frame is added after its rule was found, so that a walk that is resumed elsewhere begins with this
- * frame. */
-static __always_inline long walk_frame(struct walk_state *w)
+ * frame. bounded: there is no bpf_loop; a language has a program of its own for its steps. */
+static __always_inline long walk_frame(struct walk_state *w, const bool bounded)
 {
     __u32 end = AGENT_END_NO_RULE;
     struct unwind_rule *r;
-    __u64 at;
+    __u64 at = walk_address(w);
 
-    at = w->s->at.exact ? w->s->at.pc : w->s->at.pc - 1;
     if (!enter_mapping(w, at))
         return finish(w, AGENT_END_NO_MAPPING);
     if (w->s->at.file == AGENT_FILE_UNKNOWN)
         return finish(w, AGENT_END_NO_MAPPING);
     if (w->s->at.frames >= AGENT_USER_FRAMES)
         return finish(w, AGENT_END_DEPTH);
+    if (w->s->at.file == AGENT_FILE_NONE && !bounded)
+        return walk_code(w);
     if (w->s->at.file == AGENT_FILE_NONE) {
-        if (put_word(w, w->s->at.pc | (__u64) w->s->at.exact << 56))
-            return 1;
-        w->s->at.frames++;
-        return without_file(w);
+        if (w->s->at.steps)
+            return WALK_STEPS;
+        return put_frame(w, w->s->at.exact) ? WALK_ENDED : by_frame_pointer(w);
     }
     r = find_rule(w, at - w->s->at.bias, &end);
     if (!r && end != AGENT_END_NO_RULE)
         return finish(w, end);
-    if (put_word(w, w->s->at.pc | (__u64) (w->s->at.exact | (r && r->cfa == UNWIND_CFA_SIGNAL)) << 56))
-        return 1;
-    w->s->at.frames++;
+    if (put_frame(w, w->s->at.exact | (r && r->cfa == UNWIND_CFA_SIGNAL)))
+        return WALK_ENDED;
     if (!r)
         return finish(w, end);
     return apply(w, r);
@@ -493,17 +542,43 @@ static __always_inline long walk_frame(struct walk_state *w)
 /* For bpf_loop. */
 static __noinline long one_frame(__u32 i, struct walk_state *w)
 {
-    return walk_frame(w);
+    return walk_frame(w, false);
 }
 
-/* True when the walk has come to its end. Without a call: before 6.0, arm64 refuses tail calls in programs that have calls. */
-static __always_inline bool walk_part(struct walk_state *w)
+/* Without a call: before 6.0, arm64 refuses tail calls in programs that have calls. */
+static __always_inline long walk_part(struct walk_state *w)
 {
+    long r = WALK_ON;
+
 #pragma clang loop unroll(disable)
-    for (int i = 0; i < WALK_PART; i++)
-        if (walk_frame(w))
-            return true;
-    return false;
+    for (int i = 0; i < WALK_PART && !r; i++)
+        r = walk_frame(w, true);
+    return r;
 }
+
+/* A part of the walk by the steps of one language: the frames of code outside of all files, up to the next native one. */
+#define WALK_CODE_PART(w, step)                                                             \
+    ({                                                                                      \
+        long r_ = WALK_STEPS, step_;                                                        \
+                                                                                            \
+        _Pragma("clang loop unroll(disable)") for (int i_ = 0; i_ < WALK_PART; i_++)        \
+        {                                                                                   \
+            if (!enter_mapping(w, walk_address(w)) || (w)->s->at.file != AGENT_FILE_NONE || \
+                (w)->s->at.frames >= AGENT_USER_FRAMES) {                                   \
+                r_ = WALK_ON;                                                               \
+                break;                                                                      \
+            }                                                                               \
+            step_ = put_frame(w, (w)->s->at.exact);                                         \
+            if (!step_)                                                                     \
+                step_ = step(w);                                                            \
+            if (step_ == LANG_NO_STEP)                                                      \
+                step_ = by_frame_pointer(w);                                                \
+            if (step_) {                                                                    \
+                r_ = WALK_ENDED;                                                            \
+                break;                                                                      \
+            }                                                                               \
+        }                                                                                   \
+        r_;                                                                                 \
+    })
 
 #endif

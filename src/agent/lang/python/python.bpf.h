@@ -38,9 +38,8 @@ struct {
     __type(value, __u8);
 } python_sent SEC(".maps");
 
-struct python_walk {
-    struct scratch *s;
-    struct agent_python *py;
+/* In scratch.walk (LANG_VARIABLES). */
+struct python_variables {
     __u64 tp;
     __u64 interp, state; /* while searching */
     __u64 frame;         /* the next one */
@@ -48,24 +47,30 @@ struct python_walk {
     __u64 code, content; /* of the frame */
 };
 
-/* Moves to the next thread state; returns 1 to end, with p->state set if it was found. */
+struct python_walk {
+    struct scratch *s;
+    struct agent_python *py;
+    struct python_variables *v;
+};
+
+/* Moves to the next thread state; returns 1 to end, with p->v->state set if it was found. */
 static __noinline long python_search(__u32 i, struct python_walk *p)
 {
     struct agent_python *py = p->py;
     __u64 id = 0;
 
-    if (!p->state) {
-        if (read_word(p->interp ? p->interp + py->interp_next : py->interpreters, &p->interp) || !p->interp ||
-            read_word(p->interp + py->interp_threads, &p->state)) {
-            p->state = 0;
+    if (!p->v->state) {
+        if (read_word(p->v->interp ? p->v->interp + py->interp_next : py->interpreters, &p->v->interp) ||
+            !p->v->interp || read_word(p->v->interp + py->interp_threads, &p->v->state)) {
+            p->v->state = 0;
             return 1;
         }
         return 0;
     }
-    if (!read_word(p->state + py->thread_id, &id) && python_is_thread(id, p->tp))
+    if (!read_word(p->v->state + py->thread_id, &id) && python_is_thread(id, p->v->tp))
         return 1;
-    if (read_word(p->state + py->thread_next, &p->state)) {
-        p->state = 0;
+    if (read_word(p->v->state + py->thread_next, &p->v->state)) {
+        p->v->state = 0;
         return 1;
     }
     return 0;
@@ -77,16 +82,16 @@ static __always_inline __u64 python_find_state(struct python_walk *p, bool bound
     __u64 *known = bpf_map_lookup_elem(&python_threads, &key);
 
     if (known) {
-        p->state = *known;
-        if (!read_word(p->state + p->py->thread_id, &id) && python_is_thread(id, p->tp))
-            return p->state;
+        p->v->state = *known;
+        if (!read_word(p->v->state + p->py->thread_id, &id) && python_is_thread(id, p->v->tp))
+            return p->v->state;
     }
-    p->state = 0;
+    p->v->state = 0;
     WALK_REPEAT(bounded, PYTHON_THREADS, python_search, p);
-    if (!p->state || read_word(p->state + p->py->thread_id, &id) || !python_is_thread(id, p->tp))
+    if (!p->v->state || read_word(p->v->state + p->py->thread_id, &id) || !python_is_thread(id, p->v->tp))
         return 0;
-    bpf_map_update_elem(&python_threads, &key, &p->state, BPF_ANY);
-    return p->state;
+    bpf_map_update_elem(&python_threads, &key, &p->v->state, BPF_ANY);
+    return p->v->state;
 }
 
 static __always_inline __u64 python_in(struct python_walk *p, __u32 at)
@@ -142,7 +147,7 @@ static __noinline long python_hash_text(struct python_walk *p, __u64 object, __u
     __builtin_memset(v, 0, AGENT_PYTHON_TEXT);
     if (!python_text(p, object, is_bytes, &at, &n))
         return 0;
-    p->content = agent_hash_step(p->content, n);
+    p->v->content = agent_hash_step(p->v->content, n);
     if (n > AGENT_PYTHON_TEXT) {
         at += n - AGENT_PYTHON_TEXT;
         n = AGENT_PYTHON_TEXT;
@@ -150,7 +155,7 @@ static __noinline long python_hash_text(struct python_walk *p, __u64 object, __u
     read_user(v, n, AGENT_PYTHON_TEXT, at);
 #pragma unroll
     for (int i = 0; i < AGENT_PYTHON_TEXT / 8; i++)
-        p->content = agent_hash_step(p->content, v[i]);
+        p->v->content = agent_hash_step(p->v->content, v[i]);
     return 0;
 }
 
@@ -160,13 +165,13 @@ static __always_inline void python_content(struct python_walk *p)
     __u64 *v = p->s->lang + PYTHON_CODE;
     struct agent_python *py = p->py;
 
-    p->content = 0;
-    if (bpf_probe_read_user(v, AGENT_PYTHON_CONTENT, (void *) (p->code + py->content)))
+    p->v->content = 0;
+    if (bpf_probe_read_user(v, AGENT_PYTHON_CONTENT, (void *) (p->v->code + py->content)))
         return;
 #pragma unroll
     for (__u32 i = 0; i < AGENT_PYTHON_CONTENT / 8; i++)
         if (i * 8 < py->content_bytes)
-            p->content = agent_hash_step(p->content, v[i]);
+            p->v->content = agent_hash_step(p->v->content, v[i]);
     if (py->has_version)
         return;
     python_hash_text(p, python_pointer(p, py->code_name), 0);
@@ -195,18 +200,18 @@ static __always_inline bool python_text_piece(struct python_walk *p, struct agen
 static __noinline long python_send(struct python_walk *p)
 {
     struct agent_event *e = &p->s->event;
-    __u64 key = agent_hash_step(p->content ^ e->mm, p->code), used = 0, *room = &p->s->lang[PYTHON_ROOM];
+    __u64 key = agent_hash_step(p->v->content ^ e->mm, p->v->code), used = 0, *room = &p->s->lang[PYTHON_ROOM];
     __u32 cpu = e->cpu;
     __u8 sent = 1;
     struct agent_memory *to;
 
-    if (!p->content || (__s64) *room < 0 || bpf_map_lookup_elem(&python_sent, &key))
+    if (!p->v->content || (__s64) *room < 0 || bpf_map_lookup_elem(&python_sent, &key))
         return 0;
     *room -= PYTHON_SEND_COST;
     to = bpf_map_lookup_elem(&stacks, &cpu);
     if (!to || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > control.copy_room)
         return 0;
-    if (python_piece(to, 0, &used, p->code, p->py->code_bytes) &&
+    if (python_piece(to, 0, &used, p->v->code, p->py->code_bytes) &&
         python_text_piece(p, to, 1, &used, p->py->code_name) &&
         python_text_piece(p, to, 2, &used, p->py->code_filename) &&
         python_text_piece(p, to, 3, &used, p->py->code_linetable)) {
@@ -215,9 +220,9 @@ static __noinline long python_send(struct python_walk *p)
         to->kind = AGENT_EVENT_MEMORY;
         to->pid = e->pid;
         to->time_ns = e->time_ns;
-        to->words[0] = p->code & ~(0xffull << 56);
+        to->words[0] = p->v->code & ~(0xffull << 56);
         to->words[1] = 0;
-        to->words[2] = p->content;
+        to->words[2] = p->v->content;
         if (put_ring(&events, to, __builtin_offsetof(struct agent_memory, bytes) + used, sizeof *to, BPF_RB_NO_WAKEUP))
             return 0;
     }
@@ -228,7 +233,7 @@ static __noinline long python_send(struct python_walk *p)
 /* Marks the last frame as the outermost one of its native frame. */
 static __always_inline void python_mark_entry(struct python_walk *p)
 {
-    __u64 at = p->last - 1;
+    __u64 at = p->v->last - 1;
 
     if (at < AGENT_WORDS)
         *step_words(p->s->event.words, at, AGENT_WORDS - 1) |= (__u64) AGENT_PYTHON_ENTRY;
@@ -236,7 +241,7 @@ static __always_inline void python_mark_entry(struct python_walk *p)
 
 static __always_inline long python_put(struct python_walk *p, __u64 entry)
 {
-    __u64 instr = python_instr(p, p->code);
+    __u64 instr = python_instr(p, p->v->code);
     struct agent_event *e = &p->s->event;
     __u64 n = e->n_words, *out;
 
@@ -245,11 +250,11 @@ static __always_inline long python_put(struct python_walk *p, __u64 entry)
         return 1;
     }
     out = step_words(e->words, n, AGENT_WORDS - AGENT_LANG_WORDS);
-    out[0] = (__u64) (AGENT_WORD_LANG + LANG_python) << 56 | (p->code & ~(0xffull << 56)) | entry;
+    out[0] = (__u64) (AGENT_WORD_LANG + LANG_python) << 56 | (p->v->code & ~(0xffull << 56)) | entry;
     out[1] = instr;
-    out[2] = p->content;
+    out[2] = p->v->content;
     e->n_words = n + AGENT_LANG_WORDS;
-    p->last = n + 1;
+    p->v->last = n + 1;
     return 0;
 }
 
@@ -261,26 +266,26 @@ static __noinline long python_frame(__u32 i, struct python_walk *p)
     __u64 entry = py->minor <= 10;
     long r;
 
-    if (!p->frame)
+    if (!p->v->frame)
         return 1;
     if (py->minor >= 11)
-        r = bpf_probe_read_user(p->s->lang, 80, (void *) p->frame);
+        r = bpf_probe_read_user(p->s->lang, 80, (void *) p->v->frame);
     else
-        r = bpf_probe_read_user(p->s->lang, 112, (void *) p->frame);
+        r = bpf_probe_read_user(p->s->lang, 112, (void *) p->v->frame);
     if (r) {
         p->s->event.flags |= AGENT_EVENT_LANG_CUT;
         return 1;
     }
-    p->frame = python_in(p, py->frame_previous);
+    p->v->frame = python_in(p, py->frame_previous);
     if (py->minor >= 12 && python_byte(p, py->frame_owner) >= PYTHON_OWNER_SHIM) {
         python_mark_entry(p);
         return 0;
     }
-    p->code = python_in(p, py->frame_code) & ~(__u64) PYTHON_TAGS;
+    p->v->code = python_in(p, py->frame_code) & ~(__u64) PYTHON_TAGS;
     if (py->minor == 11)
         entry = python_byte(p, py->frame_entry) == 1;
     python_content(p);
-    if (py->minor >= 13 && p->content && python_pointer(p, py->code_name) == python_pointer(p, py->code_filename))
+    if (py->minor >= 13 && p->v->content && python_pointer(p, py->code_name) == python_pointer(p, py->code_filename))
         return 0;
     python_send(p);
     return python_put(p, entry * AGENT_PYTHON_ENTRY);
@@ -289,17 +294,20 @@ static __noinline long python_frame(__u32 i, struct python_walk *p)
 static __always_inline void python_walk(struct walk_state *w, bool bounded)
 {
     struct agent_python *py = (struct agent_python *) w->lang->words;
-    struct python_walk p = {.s = w->s, .py = py, .tp = w->s->at.tp};
-    __u64 state = python_find_state(&p, bounded), frame = 0;
+    struct python_variables *v = LANG_VARIABLES(w, struct python_variables);
+    struct python_walk p = {w->s, py, v};
+    __u64 state;
 
-    if (!state || read_word(state + py->thread_frame, &frame) || !frame)
+    v->tp = w->s->at.tp;
+    v->interp = v->last = 0;
+    state = python_find_state(&p, bounded);
+    if (!state || read_word(state + py->thread_frame, &v->frame) || !v->frame)
         return;
-    if (py->cframe_frame != AGENT_PYTHON_NONE && (read_word(frame + py->cframe_frame, &frame) || !frame))
+    if (py->cframe_frame != AGENT_PYTHON_NONE && (read_word(v->frame + py->cframe_frame, &v->frame) || !v->frame))
         return;
-    p.frame = frame;
     w->s->lang[PYTHON_ROOM] = PYTHON_SEND_ROOM;
     WALK_REPEAT(bounded, PYTHON_STEPS, python_frame, &p);
-    if (p.frame)
+    if (v->frame)
         w->s->event.flags |= AGENT_EVENT_LANG_CUT;
     python_mark_entry(&p);
 }

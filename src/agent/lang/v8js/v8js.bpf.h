@@ -281,6 +281,8 @@ static __always_inline long v8js_step(struct walk_state *w)
     return LANG_NO_STEP;
 }
 
+LANG_HAS_STEP(v8js)
+
 static __always_inline void v8js_walk(struct walk_state *w, bool bounded)
 {
     struct v8js_walk p = {.s = w->s, .v8 = (struct agent_v8js *) w->lang->words};
