@@ -145,7 +145,7 @@ class Arch:
         """{path in the machine: file}: a program with a span of its own, and one whose span a library has."""
         (to / "publisher.c").write_text(PUBLISHER)
         (to / "work.c").write_text(MAIN)
-        flags = ["-O1", "-fno-optimize-sibling-calls", "-pthread"]
+        flags = ["-O1", "-fno-optimize-sibling-calls", "-pthread", "-DTURN_MS=100"]
         library = self.compile(to, to / "publisher.c", "libspan.so", *flags, "-shared", "-fPIC", "-Wl,-soname,libspan.so")
         return {f"/lib/{self.machine}-linux-gnu/libspan.so": library,
                 "/bin/spans": self.compile(to, to / "work.c", "spans", *flags, to / "publisher.c", "-Wl,--export-dynamic-symbol=otel_thread_ctx_v1"),

@@ -10,10 +10,14 @@ BEGIN, END = "<!-- kernels: make test-kernels -->\n", "<!-- end -->\n"
 
 class Table:
     def __init__(self, checks):
-        self.checks, self.results, self.releases = checks, {}, {}
+        self.checks, self.results, self.releases, self.missing = checks, {}, {}, {}
 
     def release(self, arch, kernel, text):
         self.releases[arch, kernel] = (shown(text, "release") or kernel).strip()
+
+    def miss(self, reason):
+        """Of a kernel that cannot be booted here: it has no column."""
+        self.missing[reason] = None
 
     def add(self, arch, kernel, check, works):
         self.results[arch, kernel, check] = works
@@ -27,7 +31,7 @@ class Table:
         for check, title in self.checks:
             cells = [words[self.results.get((*kernel, check))] for kernel in self.releases]
             lines.append(f"| {title} | " + " | ".join(cells) + " |")
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, *(["", "Not in this run: " + "; ".join(self.missing) + "."] if self.missing else [])]) + "\n"
 
     def write(self, path):
         """Into a file that has the two marks."""

@@ -3,7 +3,8 @@
 import json
 from collections import Counter
 
-# The record of OTEP 4947; one thread works in span b0 and then outside of it, another in span b1.
+# The record of OTEP 4947; one thread works in span b0 and then outside of it, another in span b1. With -DTURN_MS=N that goes on until
+# the program is killed, N ms in each.
 PUBLISHER = r'''
 #include <string.h>
 #include <stdlib.h>
@@ -43,9 +44,12 @@ static long cpu_ms(void)
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
+#ifndef TURN_MS
+#define TURN_MS 0
+#endif
 __attribute__((noinline)) void work(void)
 {
-    for (long end = cpu_ms() + 250; cpu_ms() < end;)
+    for (long end = cpu_ms() + (TURN_MS ? TURN_MS : 250); cpu_ms() < end;)
         for (int i = 0; i < 100000; i++) sink += i;
 }
 __attribute__((noinline)) void in_b0(void) { work(); }
@@ -61,13 +65,17 @@ int main(int argc, char **argv)
     span_enter = (void (*)(unsigned char)) dlsym(h, "span_enter");
     span_leave = (void (*)(void)) dlsym(h, "span_leave");
 #endif
-    work(); /* in no span: the first samples come before the process has been read, for which there is time */
-    sleep(1);
-    span_enter(0xb0);
-    in_b0();
-    span_leave();
-    pthread_create(&t, NULL, second, NULL); pthread_join(t, NULL);
-    pthread_create(&t, NULL, third, NULL); pthread_join(t, NULL);
+    if (!TURN_MS) {
+        work(); /* in no span: the first samples come before the process has been read, for which there is time */
+        sleep(1);
+    }
+    do {
+        span_enter(0xb0);
+        in_b0();
+        span_leave();
+        pthread_create(&t, NULL, second, NULL); pthread_join(t, NULL);
+        pthread_create(&t, NULL, third, NULL); pthread_join(t, NULL);
+    } while (TURN_MS);
     return 0;
 }
 '''
