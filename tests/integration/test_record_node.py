@@ -84,8 +84,8 @@ def test_shares(tmp_path, version, flags):
         assert abs(share[name] / busy - want) < 0.03 + 3 * math.sqrt(want * (1 - want) / n), (name, share)
 
 
-RECURSIVE = "function down(n) { if (n) return down(n - 1) + 1; let x = 0; for (let i = 0; i < 1e5; i++) x += i % 7; return x; }\n" \
-    "while (process.cpuUsage().user < 1.2e6) [%d].map(n => down(n));\n"
+RECURSIVE = "function down(n) { if (n) return down(n - 1) + 1; let x = 0; for (let i = 0; i < 1e5; i++) x += i & 7; return x; }\n" \
+    "while (process.cpuUsage().user < 0.8e6) [%d].map(n => down(n));\n"
 
 
 @pytest.mark.parametrize("depth", [3, 40, 200])
@@ -100,7 +100,7 @@ def test_old_programs(tmp_path, version, depth):
     total = sum(v for _, v in hot)
     whole = sum(v for s, v in hot if s.count("down") == depth + 1 and "[truncated]" not in s)
     cut = sum(v for s, v in hot if "[truncated]" in s)
-    assert total > 0.5e9 and (whole > 0.95 * total or (depth > 64 and whole + cut > 0.95 * total)), (whole, cut, total)
+    assert total > 0.3e9 and (whole > 0.95 * total or (depth > 64 and whole + cut > 0.95 * total)), (whole, cut, total)
 
 
 @pytest.mark.parametrize("version", NODES)
