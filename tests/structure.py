@@ -312,7 +312,7 @@ def check_loops():
 
 def check_language():
     """The phrases of the list, in what people read: comments and strings of the sources, documents, the UI."""
-    paths = {str(p) for base in ("src", "include", "tests", "fuzz", "bench", "python", "go", "web", "tools") for p in (ROOT / base).rglob("*.[ch]")}
+    paths = {str(p) for base in ("src", "include", "tests", "fuzz", "bench", "python", "go", "web", "tools", "examples") for p in (ROOT / base).rglob("*.[ch]")}
     bad = []
     files = [*sources(".c", ".h"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "web/src").rglob("*.js"), *(ROOT / "python").rglob("*.py"),
              *(ROOT / "python/src").rglob("*.[ch]"), *(ROOT / "go").rglob("*.go"), ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md"]

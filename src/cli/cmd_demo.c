@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "cli/command.h"
 #include "conf/args.h"
+#include "demo/demo_examples.h"
 #include "demo/demo_run.h"
 #include "net/address.h"
 
@@ -21,6 +22,8 @@ static const struct arg demo_args[] = {
      "when the slower version is deployed (default: after two fifths of the duration)"},
     {0, "http", ARG_STRING, offsetof(struct demo_arguments, o.http), "ADDR",
      "address of the web UI (default 127.0.0.1:4040, or the next free port)"},
+    {0, "with", ARG_STRING, offsetof(struct demo_arguments, o.with), "LIST",
+     "also start services in go, python, node, java, ruby, php, where these are installed"},
     {'h', "help", ARG_FLAG, offsetof(struct demo_arguments, help), NULL, "show this help"},
     {0},
 };
@@ -61,6 +64,8 @@ static int run(int argc, char **argv)
         r = err_set(&e, -EINVAL, "unexpected argument '%s'", argv[1]);
     if (r == 0 && a.o.http && address_split(a.o.http, NULL, &parts, &e) < 0)
         r = err_prefix(&e, -EINVAL, "--http: ");
+    if (r == 0 && a.o.with)
+        r = demo_examples_check(a.o.with, &e);
     if (r < 0) {
         fprintf(stderr, "wick demo: %s\n", e.message);
         return EXIT_USAGE;

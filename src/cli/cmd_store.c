@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wick store check|stats|snapshot|delete|export|import|copy|migrate: works on a store, without a server. */
+/* wick store check|stats|delete|export|import|copy|migrate: works on a store, without a server; store_copies.c has the others. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,12 +13,12 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/record.h"
-#include "cli/beside_store.h"
 #include "cli/command.h"
+#include "cli/store_verbs.h"
 #include "client/ask.h"
-#include "local/local_input.h"
 #include "conf/args.h"
 #include "conf/paths.h"
+#include "local/local_input.h"
 #include "model/batch.h"
 #include "net/http.h"
 #include "query/query_delete.h"
@@ -28,12 +28,6 @@
 #include "store/store_copy.h"
 #include "store/store_export.h"
 #include "store/store_place.h"
-
-struct store_options {
-    const char *store, *tenant, *from, *to, *output, *format;
-    const char *state, *server;
-    bool json, rebuild, dry_run, help;
-};
 
 static const struct arg store_args[] = {
     {0, "store", ARG_STRING, offsetof(struct store_options, store), "DIR",
@@ -51,11 +45,15 @@ static const struct arg store_args[] = {
      "check: rebuild the catalogue from the segments"},
     {0, "state", ARG_STRING, offsetof(struct store_options, state), "FILE",
      "copy: records how far it is, to continue after an interruption (default: copy.state in the data directory)"},
+    {0, "keep", ARG_INT, offsetof(struct store_options, keep), "N",
+     "backup: keep the newest N backups, remove the others"},
+    {0, "at", ARG_TIME, offsetof(struct store_options, at), "TIME",
+     "restore: the newest backup of that time or before (default: the newest)"},
     {0, "server", ARG_STRING, offsetof(struct store_options, server), "URL",
-     "snapshot: the server that has the store open (default: $WICK_SERVER, then http://localhost:4040); its admin token "
+     "snapshot, backup: the server that has the store open (default: $WICK_SERVER, then http://localhost:4040); its admin token "
      "is in $WICK_TOKEN"},
     {0, "dry-run", ARG_FLAG, offsetof(struct store_options, dry_run), NULL, "migrate: only print the statements"},
-    {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats: print JSON"},
+    {0, "json", ARG_FLAG, offsetof(struct store_options, json), NULL, "stats, backups: print JSON"},
     {'h', "help", ARG_FLAG, offsetof(struct store_options, help), NULL, "show this help"},
     {0},
 };
@@ -67,6 +65,11 @@ static void store_help(void)
         "       wick store stats [DIR] [--json]    print contents and size\n"
         "       wick store snapshot DIR            make a consistent copy, itself a store, with spans and\n"
         "                                          symbol files, also while a server runs\n"
+        "       wick store backup PLACE [--keep N] add a backup to a directory or to s3://BUCKET/PREFIX; only what\n"
+        "                                          is not there yet is written; also while a server runs\n"
+        "       wick store backups PLACE [--json]  list backups\n"
+        "       wick store restore PLACE DIR [--at TIME]\n"
+        "                                          make a store of a backup, and verify every file\n"
         "       wick store delete SELECTOR --from TIME [--to TIME]\n"
         "       wick store confirm clock           accept the system clock after a jump, so that retention uses it\n"
         "       wick store confirm damage          acknowledge recorded damage and clear it\n"
@@ -75,54 +78,10 @@ static void store_help(void)
         "       wick store import FILE...          import profiles in any format, of any age\n"
         "       wick store copy FROM TO            copy a tenant's profiles (not its spans) to another store, hour by hour\n"
         "       wick store migrate [--dry-run]     create or update the tables of a store in ClickHouse\n\n"
-        "Only one process can open a store: stop the server first, or query it (wick query, API). A snapshot needs no stop: the "
-        "server makes it.\n\n",
+        "Only one process can open a store: stop the server first, or query it (wick query, API). A snapshot or backup needs no "
+        "stop: the server makes it.\n\n",
         stdout);
     args_help(store_args, stdout);
-}
-
-static int find_dir(const struct store_options *o, char ret[PATH_SIZE], struct err *e)
-{
-    if (!o->store)
-        return path_store_dir(ret, e);
-    if (snprintf(ret, PATH_SIZE, "%s", o->store) >= PATH_SIZE)
-        return err_set(e, -ENAMETOOLONG, "--store: the path is too long");
-    return 0;
-}
-
-/* A command that changes a store must not create one where there is none. */
-static int check_dir(const char *dir, struct err *e)
-{
-    return store_place_exists(dir) ? 0 : err_set(e, -ENOENT, "'%s' is not a store", dir);
-}
-
-enum open_how { OPEN_READ, OPEN_WRITE, OPEN_MAKE };
-
-/* Nothing is dropped, however long the store is open: retention is left to the server, which has the configuration. */
-static int open_store(const struct store_options *o, enum open_how how, struct store **ret, struct err *e)
-{
-    char dir[PATH_SIZE];
-    struct store_config c = {.dir = dir,
-                             .read_only = how == OPEN_READ,
-                             .max_late = -1,
-                             .max_early = -1,
-                             .keep = -1,
-                             .keep_detail = -1,
-                             .keep_bytes = UINT64_MAX,
-                             .min_free = -1};
-    int r = find_dir(o, dir, e);
-
-    if (r == 0 && how == OPEN_WRITE)
-        r = check_dir(dir, e);
-    return r < 0 ? r : store_open_place(&c, ret, e);
-}
-
-static int open_spans(const struct store_options *o, bool read_only, struct span_index **ret, struct err *e)
-{
-    char dir[PATH_SIZE];
-    int r = find_dir(o, dir, e);
-
-    return r < 0 ? r : store_spans_open(dir, read_only, ret, e);
 }
 
 static int parse_range(const struct store_options *o, int64_t *from, int64_t *to, struct err *e)
@@ -154,10 +113,10 @@ static void report_line(void *ctx, bool problem, const char *line)
 static int rebuild(const struct store_options *o, struct err *e)
 {
     char dir[PATH_SIZE];
-    int r = find_dir(o, dir, e);
+    int r = store_verb_dir(o, dir, e);
 
     if (r == 0)
-        r = check_dir(dir, e);
+        r = store_verb_check(dir, e);
     return r < 0 ? r : store_place_rebuild(dir, e);
 }
 
@@ -170,7 +129,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
     int problems = 0, r = 0;
 
     if (o->rebuild) {
-        r = open_store(o, OPEN_READ, &s, NULL); /* no other process uses it: we hold the lock */
+        r = store_verb_open(o, STORE_READ, &s, NULL); /* no other process uses it: we hold the lock */
         store_close(s);
         s = NULL;
         if (r == -EBUSY)
@@ -178,7 +137,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
         r = rebuild(o, e);
     }
     if (r == 0)
-        r = open_store(o, o->rebuild ? OPEN_WRITE : OPEN_READ, &s, e);
+        r = store_verb_open(o, o->rebuild ? STORE_WRITE : STORE_READ, &s, e);
     if (r < 0)
         return r;
     s->ops->stats(s, &st);
@@ -190,7 +149,7 @@ static int run_check(const void *options, int argc, char **argv, struct err *e)
                     "the end of a log is incomplete and was ignored: it was never acknowledged, or is damaged");
     r = store_check(s, report_line, &problems, e);
     if (r == 0)
-        r = open_spans(o, true, &spans, e);
+        r = store_verb_spans(o, true, &spans, e);
     if (r == 0 && spans)
         r = span_index_check(spans, report_line, &problems, e);
     if (r < 0)
@@ -269,7 +228,7 @@ static int run_stats(const void *options, int argc, char **argv, struct err *e)
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct stats_out x = {&out, o->json, true};
     struct store_stats st;
-    int r = open_store(o, OPEN_READ, &s, e);
+    int r = store_verb_open(o, STORE_READ, &s, e);
 
     if (r < 0)
         return r;
@@ -284,63 +243,7 @@ static int run_stats(const void *options, int argc, char **argv, struct err *e)
     return fd_write_file("-", out.p, out.n, e);
 }
 
-/* --- snapshot, delete --- */
-
-/* What the server has made, {"dir":…}. */
-static int made_at(struct str answer, char ret[PATH_SIZE], struct err *e)
-{
-    static const struct record_field fields[] = {{"dir", RECORD_STR, 0}, {0}};
-    struct str dir = {0};
-    struct arena arena;
-
-    arena_init(&arena, 0);
-    (void) record_read(answer, fields, RECORD_ANSWER, &arena, &dir, NULL);
-    snprintf(ret, PATH_SIZE, "%.*s", STR_FMT(dir));
-    arena_done(&arena);
-    return dir.n && dir.n < PATH_SIZE ? 0 : err_set(e, -EPROTO, "the server does not say where the snapshot is");
-}
-
-/* The server that has the store open makes the copy, below the store; this command moves it to where it is wanted. */
-static int snapshot_by_server(const struct store_options *o, const char *to, struct err *e)
-{
-    _cleanup_(buf_done) struct buf path = BUF_INIT, answer = BUF_INIT;
-    struct ask_request q = {.method = "POST", .timeout_ns = 24 * 3600 * NS_PER_S};
-    char dir[PATH_SIZE], real[PATH_MAX];
-    int r = find_dir(o, dir, e);
-
-    if (r < 0)
-        return r;
-    buf_puts(&path, "/api/v1/snapshot?store=");
-    http_percent_encode(&path, str_from(realpath(dir, real) ? real : dir));
-    q.path = buf_cstr(&path);
-    if (!q.path)
-        return -ENOMEM;
-    r = fd_mkdir_all(to, 0700); /* before the work is done; an empty directory can be replaced */
-    if (r < 0)
-        return err_set(e, r, "cannot create '%s': %m", to);
-    r = ask_send(&(struct ask_target){.server = o->server}, &q, &answer, NULL, e);
-    if (r < 0)
-        return err_prefix(e, r, "the store in '%s' is in use, and its server makes no snapshot: ", dir);
-    r = made_at(buf_str(&answer), dir, e);
-    return r < 0 ? r : dir_move((struct dir_place){AT_FDCWD, dir}, (struct dir_place){AT_FDCWD, to}, e);
-}
-
-static int run_snapshot(const void *options, int argc, char **argv, struct err *e)
-{
-    const struct store_options *o = options;
-    _cleanup_(store_closep) struct store *s = NULL;
-    _cleanup_(span_index_closep) struct span_index *spans = NULL;
-    char dir[PATH_SIZE];
-    int r = o->server ? -EBUSY : open_store(o, OPEN_WRITE, &s, e);
-
-    if (r == -EBUSY)
-        return snapshot_by_server(o, argv[0], e);
-    if (r == 0)
-        r = open_spans(o, true, &spans, e);
-    if (r == 0)
-        r = find_dir(o, dir, e);
-    return r < 0 ? r : store_backup_make(&(struct store_backup){s, spans, dir, argv[0]}, e);
-}
+/* --- delete --- */
 
 static int run_delete(const void *options, int argc, char **argv, struct err *e)
 {
@@ -357,9 +260,9 @@ static int run_delete(const void *options, int argc, char **argv, struct err *e)
     if (r == 0)
         r = parse_range(o, &c.from, &c.to, e);
     if (r == 0)
-        r = open_store(o, OPEN_WRITE, &s, e);
+        r = store_verb_open(o, STORE_WRITE, &s, e);
     if (r == 0)
-        r = open_spans(o, false, &spans, e);
+        r = store_verb_spans(o, false, &spans, e);
     if (r == 0)
         r = query_delete(s, spans, o->tenant ? o->tenant : "", &c, e);
     if (r == 0) /* otherwise it would not be compacted until a server opens it again */
@@ -376,7 +279,7 @@ static int run_confirm(const void *options, int argc, char **argv, struct err *e
     int r = store_confirm_parse(str_from(argv[0]), &what, e);
 
     if (r == 0)
-        r = open_store(options, OPEN_WRITE, &s, e);
+        r = store_verb_open(options, STORE_WRITE, &s, e);
     return r < 0 ? r : s->ops->confirm(s, what, e);
 }
 
@@ -401,7 +304,7 @@ static int run_export(const void *options, int argc, char **argv, struct err *e)
     if (r == 0)
         r = parse_range(o, &q.columns[0].from, &q.columns[0].to, e);
     if (r == 0)
-        r = open_store(o, OPEN_READ, &s, e);
+        r = store_verb_open(o, STORE_READ, &s, e);
     if (r == 0)
         r = store_export_run(s, &q, &how, &profiles, e);
     if (r == 0)
@@ -417,7 +320,7 @@ static int run_import(const void *options, int argc, char **argv, struct err *e)
     _cleanup_(store_closep) struct store *s = NULL;
     struct sink_context ctx = {.tenant = o->tenant ? o->tenant : "", .received_ns = clock_wall()};
     uint64_t profiles = 0;
-    int r = open_store(o, OPEN_MAKE, &s, e);
+    int r = store_verb_open(o, STORE_MAKE, &s, e);
 
     for (int i = 0; r == 0 && i < argc; i++) {
         _cleanup_(batch_unrefp) struct batch *b = NULL;
@@ -481,9 +384,9 @@ static int run_copy(const void *options, int argc, char **argv, struct err *e)
         c.state = state;
     }
     if (r == 0)
-        r = open_store(&from, OPEN_READ, &source, e);
+        r = store_verb_open(&from, STORE_READ, &source, e);
     if (r == 0)
-        r = open_store(&to, OPEN_MAKE, &target, e);
+        r = store_verb_open(&to, STORE_MAKE, &target, e);
     if (r == 0)
         r = copy_range(o, source, &c, e);
     c.from = source;
@@ -514,7 +417,10 @@ static int store_run(int argc, char **argv)
     static const struct command_verb verbs[] = {
         {"check", "at most one directory", 0, 1, run_check},
         {"stats", "at most one directory", 0, 1, run_stats},
-        {"snapshot", "one directory", 1, 1, run_snapshot},
+        {"snapshot", "one directory", 1, 1, store_run_snapshot},
+        {"backup", "one directory or location", 1, 1, store_run_backup},
+        {"backups", "one directory or location", 1, 1, store_run_backups},
+        {"restore", "a directory or location with backups, and a directory", 2, 2, store_run_restore},
         {"delete", "one selector ('{}' for all)", 1, 1, run_delete},
         {"confirm", "'clock' or 'damage'", 1, 1, run_confirm},
         {"export", "at most one selector", 0, 1, run_export},
@@ -523,7 +429,7 @@ static int store_run(int argc, char **argv)
         {"migrate", "no arguments", 0, 0, run_migrate},
         {0},
     };
-    struct store_options o = {0};
+    struct store_options o = {.keep = INT64_MIN};
     struct err e = {0};
     int n, r = args_parse(store_args, &o, argc - 1, argv + 1, &n, &e);
 
@@ -535,6 +441,8 @@ static int store_run(int argc, char **argv)
     }
     if (n > 0 && strcmp(argv[1], "delete") == 0 && !o.from)
         return command_misused("store", "delete requires a selector and --from (to delete everything: '{}' --from 0)");
+    if (o.keep != INT64_MIN && (o.keep < 1 || o.keep > UINT32_MAX))
+        return command_misused("store", "--keep: a number of backups, at least 1");
     if (n == 2 && (strcmp(argv[1], "check") == 0 || strcmp(argv[1], "stats") == 0)) {
         if (o.store)
             return command_misused("store", "%s: '%s' and --store exclude each other", argv[1], argv[2]);

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +19,8 @@
 #include "base/macros.h"
 #include "base/printable.h"
 #include "client/ask.h"
+#include "demo/demo_child.h"
+#include "demo/demo_examples.h"
 #include "demo/demo_shop.h"
 #include "demo/demo_trace.h"
 #include "query/answer_fields.h"
@@ -35,6 +36,7 @@ struct demo {
     pid_t server, service[DEMO_SERVICES];
     int pair[DEMO_SERVICES - 1][2]; /* between neighbours: [0] sends requests, [1] answers */
     char url[128], export[64];
+    struct demo_examples examples;
 };
 
 static volatile sig_atomic_t stopped;
@@ -43,23 +45,6 @@ static void stop(int sig)
 {
     (void) sig;
     stopped = 1;
-}
-
-/* Starts a child that is killed when its parent dies for any reason. argv[0] is always this program. */
-static pid_t start(const char *const *argv, int out)
-{
-    pid_t parent = getpid(), pid = fork();
-
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(1);
-    setpgid(0, 0); /* Ctrl-C is for the parent, which stops its children in order */
-    if (out >= 0)
-        dup2(out, STDOUT_FILENO);
-    execv("/proc/self/exe", (char **) (uintptr_t) argv);
-    _exit(127);
 }
 
 static int free_port(void)
@@ -117,9 +102,8 @@ static int start_server(struct demo *d, const char *http, struct err *e)
         return err_set(e, -errno, "cannot create a pipe: %m");
     snprintf(own, sizeof own, "%d", (int) getpid());
     setenv(SERVE_PARENT_ENV, own, 1);
-    d->server = start(argv, out[1]);
+    d->server = demo_child_start("/proc/self/exe", argv, out[1]);
     unsetenv(SERVE_PARENT_ENV);
-    close(out[1]);
     r = d->server < 0 ? err_set(e, -errno, "cannot start a process: %m") : read_ready(out[0], d->url, sizeof d->url, e);
     close(out[0]);
     return r;
@@ -145,26 +129,15 @@ static void start_service(struct demo *d, int role, const char *version, bool ba
     snprintf(down, sizeof down, "%d", role < DEMO_SERVICES - 1 ? d->pair[role][0] : -1);
     snprintf(attributes, sizeof attributes, "service.version=%s,service.namespace=demo", version);
     setenv("OTEL_RESOURCE_ATTRIBUTES", attributes, 1);
-    d->service[role] = start(argv, -1);
-}
-
-static void stop_child(pid_t *pid)
-{
-    if (*pid <= 0)
-        return;
-    kill(*pid, SIGTERM);
-    for (int i = 0; i < 200 && waitpid(*pid, NULL, WNOHANG) == 0; i++)
-        usleep(10000);
-    kill(*pid, SIGKILL);
-    waitpid(*pid, NULL, 0);
-    *pid = 0;
+    d->service[role] = demo_child_start("/proc/self/exe", argv, -1);
 }
 
 static void stop_all(struct demo *d)
 {
     for (int i = 0; i < DEMO_SERVICES; i++)
-        stop_child(&d->service[i]);
-    stop_child(&d->server);
+        demo_child_stop(&d->service[i]);
+    demo_examples_stop(&d->examples);
+    demo_child_stop(&d->server);
 }
 
 /* Waits; returns 0 when the time is over, -ECANCELED on Ctrl-C, -ECHILD if one of the children has ended. */
@@ -182,6 +155,7 @@ static int wait_until(struct demo *d, int64_t end, struct err *e)
             d->server = 0;
             return err_set(e, -ECHILD, "the server exited");
         }
+        demo_examples_look(&d->examples);
         usleep(100000);
     }
     return 0;
@@ -286,9 +260,12 @@ static int play(struct demo *d, const struct demo_options *o, struct err *e)
     for (int i = 0; i < DEMO_SERVICES; i++)
         start_service(d, i, "1.5.0", false);
     tell_start(d, deploy);
-    r = wait_until(d, begin + deploy, e);
+    if (o->with)
+        r = demo_examples_start(&d->examples, o->with, d->url, e);
+    if (r == 0)
+        r = wait_until(d, begin + deploy, e);
     if (r == 0) {
-        stop_child(&d->service[DEMO_CHECKOUT]);
+        demo_child_stop(&d->service[DEMO_CHECKOUT]);
         start_service(d, DEMO_CHECKOUT, "1.6.0", true);
         tell_deploy(d);
         r = wait_for_verdict(d, begin + o->duration, e);

@@ -2,7 +2,7 @@
 /*
  * wick demo: a server that keeps profiles and traces in memory, three services under `wick run`, and after two fifths of
  * the time a deploy of one of them that is slower, which the server's verdict reports. Everything is a child of this process
- * and nothing is written to disk, so nothing is left over. The services are this program itself, started with --role.
+ * and nothing is left on the disk. The services are this program itself, started with --role.
  */
 #ifndef DEMO_DEMO_RUN_H
 #define DEMO_DEMO_RUN_H
@@ -19,6 +19,7 @@
 
 struct demo_options {
     const char *http;         /* address of the web UI; NULL: the default, or the next free port */
+    const char *with;         /* services of examples/ (demo_examples.h); NULL: none */
     int64_t duration, deploy; /* ns; deploy: 0: after two fifths of the duration */
 };
 

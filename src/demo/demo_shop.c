@@ -116,9 +116,10 @@ static sqlite3 *prices_open(void)
     sqlite3 *db = NULL;
 
     if (sqlite3_open(":memory:", &db) != SQLITE_OK ||
-        sqlite3_exec(db, "CREATE TABLE price(item INTEGER PRIMARY KEY, cents INT, vendor TEXT);"
-                         "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)"
-                         "INSERT INTO price SELECT i, i * 7919 % 500, 'vendor ' || i % 37 FROM n",
+        sqlite3_exec(db,
+                     "CREATE TABLE price(item INTEGER PRIMARY KEY, cents INT, vendor TEXT);"
+                     "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1999)"
+                     "INSERT INTO price SELECT i, i * 7919 % 500, 'vendor ' || i % 37 FROM n",
                      NULL, NULL, NULL) != SQLITE_OK)
         return NULL;
     return db;
@@ -129,8 +130,10 @@ STEP static uint64_t prices_query(sqlite3 *db, const struct shop_order *o)
     sqlite3_stmt *q = NULL;
     uint64_t cents = 0;
 
-    if (!db || sqlite3_prepare_v2(db, "SELECT vendor, sum(cents) FROM price WHERE item BETWEEN ?1 AND ?1 + 400"
-                                      " GROUP BY vendor ORDER BY 2 DESC LIMIT 3", -1, &q, NULL) != SQLITE_OK)
+    if (!db || sqlite3_prepare_v2(db,
+                                  "SELECT vendor, sum(cents) FROM price WHERE item BETWEEN ?1 AND ?1 + 400"
+                                  " GROUP BY vendor ORDER BY 2 DESC LIMIT 3",
+                                  -1, &q, NULL) != SQLITE_OK)
         return 0;
     sqlite3_bind_int(q, 1, (int) (o->item[0] % 1600));
     while (sqlite3_step(q) == SQLITE_ROW)
@@ -258,7 +261,7 @@ STEP static void session_remember(const struct shop_order *o)
         struct session *next;
         struct shop_order order;
         char history[SESSION_BYTES];
-    } *s;
+    } * s;
     static struct session *all;
     static size_t n;
 

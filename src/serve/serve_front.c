@@ -26,9 +26,9 @@ enum { QUEUE_MAX = 4096 };
 
 /* The server's own routes; each list is in a file of its own. */
 static int (*const mounts[])(struct front *f) = {
-    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp, api_mount_openapi,    api_mount_symbols,
-    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid, api_mount_debuginfod, api_mount_scrape,
-    api_mount_alerts,    api_mount_marks,  api_mount_oidc,    api_mount_ui,
+    api_mount_query,     api_mount_status, api_mount_profile, api_mount_mcp,  api_mount_openapi,    api_mount_symbols,
+    api_mount_pyroscope, api_mount_render, api_mount_views,   api_mount_pid,  api_mount_debuginfod, api_mount_scrape,
+    api_mount_alerts,    api_mount_marks,  api_mount_oidc,    api_mount_docs, api_mount_ui,
 };
 
 struct ui_settings serve_ui_settings(const struct serve_config *c)

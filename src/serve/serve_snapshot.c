@@ -6,36 +6,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/random.h>
-#include <time.h>
 
 #include "base/clock.h"
 #include "base/dir_tree.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "serve/backups.h"
 #include "serve/serve_state.h"
 #include "serve/store_backup.h"
 #include "store/store.h"
 #include "store/store_place.h"
 
-enum { NAME_SIZE = 40 };
 #define UNFINISHED ".part"
-
-/* Names are in the order of time. */
-static int make_name(char ret[NAME_SIZE])
-{
-    time_t now = (time_t) (clock_wall() / NS_PER_S);
-    uint16_t random;
-    struct tm t;
-    size_t n;
-
-    if (getrandom(&random, sizeof random, 0) != (ssize_t) sizeof random)
-        return -EIO;
-    n = strftime(ret, NAME_SIZE, "%Y%m%dT%H%M%SZ", gmtime_r(&now, &t));
-    snprintf(ret + n, NAME_SIZE - n, "-%04x", random);
-    return 0;
-}
 
 static bool is_same_dir(struct serve *s, struct str dir)
 {
@@ -72,10 +55,10 @@ static int check_room(struct serve *s, uint64_t *ret_bytes, struct err *e)
 
 static int make_locked(struct serve *s, struct buf *out, struct err *e)
 {
-    char name[NAME_SIZE], dir[SERVE_PATH_SIZE + 80], part[SERVE_PATH_SIZE + 90];
+    char name[BACKUPS_NAME_SIZE], dir[SERVE_PATH_SIZE + 80], part[SERVE_PATH_SIZE + 90];
     uint64_t bytes = 0;
     bool first = true;
-    int r = make_name(name);
+    int r = backups_make_name(clock_wall(), name);
 
     if (r == 0)
         r = check_room(s, &bytes, e);

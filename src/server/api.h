@@ -26,6 +26,7 @@ int api_mount_symbols(struct front *f);    /* /api/v1/symbols: uploads, and the 
 int api_mount_status(struct front *s);     /* /healthz, /readyz, /metrics, /api/v1/status, login */
 int api_mount_views(struct front *f);      /* /api/v1/senders, /api/v1/source: what else the web UI needs */
 int api_mount_oidc(struct front *f);       /* logins with an OpenID provider */
+int api_mount_docs(struct front *f);       /* the documents, under /docs */
 int api_mount_ui(struct front *f);         /* everything else: the web UI's files; mount it last */
 
 #endif

@@ -25,6 +25,7 @@ struct asset {
 };
 
 extern const struct asset assets_table[]; /* ends with path == NULL */
+extern const struct asset docs_table[];   /* the documents, by tools/docs; paths start with /docs/ */
 
 /* The file at the path, or index.html for a location inside the UI, or NULL. */
 const struct asset *asset_find(struct str path);

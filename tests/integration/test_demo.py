@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -139,3 +140,30 @@ def test_nothing_is_left_of_a_killed_demo(demo, sig):
     p.send_signal(sig)
     p.wait()
     wait_for(lambda: not [x for x in pids if alive(x)], 20, lambda: str(children(pids[0])))
+
+
+def test_with_other_languages(tmp_path):
+    """--with: those that are installed run and send, the others are named; a word that is none is refused; nothing is left."""
+    p = subprocess.run([WICK, "demo", "--with", "python,cobol"], capture_output=True, text=True)
+    assert p.returncode == 2 and "'cobol' is none of go, python, node, java, ruby, php" in p.stderr
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to(os.path.realpath(sys.executable))
+    env = {**os.environ, "PATH": str(tmp_path / "bin"), "TMPDIR": str(tmp_path), "WICK_NO_AGENT": "1"}
+    p = subprocess.Popen([WICK, "demo", "-d", "100s", "--http", "127.0.0.1:0", "--with", "python,ruby"], stdout=subprocess.PIPE, text=True, env=env, cwd=tmp_path,
+                         stderr=open(tmp_path / "err", "w"))
+    try:
+        text = ""
+        while "ruby" not in text:
+            line = p.stdout.readline()
+            assert line, (tmp_path / "err").read_text()
+            text += line
+        assert "checkout-python is running" in text and "ruby is left out: ruby is not installed" in text
+        url = re.search(r"^  (http://\S+)$", text, re.M).group(1)
+        rows = wait_for(lambda: ask(url, "top", query='cpu{service.name="checkout-python"}', sort="total", limit=20)["rows"], 60, "profiles of the example", 0.5)
+        assert any(r["name"].endswith("price_item") for r in rows), rows
+        started = descendants(p.pid)
+        assert any(b"checkout.py" in Path(f"/proc/{x}/cmdline").read_bytes() for x in started)
+    finally:
+        p.send_signal(signal.SIGINT)
+        p.wait(60)
+    assert not [x for x in started if Path(f"/proc/{x}").exists()] and not list(tmp_path.glob("wick-demo-*"))

@@ -128,6 +128,35 @@ RUN = {
     "scale.md": {
         "wick doctor --plan hosts=500,cores=16,busy=30,rate=19,keep=30d,detail=7d": r"500 hosts .* 45600 samples per second",
     },
+    "backup.md": {
+        "wick store backup /backup/wick --keep 14": r"^$",
+        "wick store backups /backup/wick": r"(?s)PROFILES.*20\d{6}T",
+        "wick store restore /backup/wick /var/lib/wick/store": r"^$",
+        "wick store check /var/lib/wick/store": r"\b0 problems found",
+    },
+    "first-service.md": {
+        "printf 'main;work;sort 17\\nmain;work;hash 5\\n' | curl --data-binary @- 'http://localhost:4040/ingest?name=batch&format=folded&units=samples&sampleRate=100'":
+            r"^$",
+        "curl --data-binary @cpu.pb.gz 'http://localhost:4040/ingest?name=batch&format=pprof'": r"^$",
+        "wick query top 'cpu{service.name=\"checkout\"}' --from now-5m": CHECKOUT,
+    },
+    "grafana.md": {
+        "curl -H 'Content-Type: application/json' -d '{}' http://localhost:4040/querier.v1.QuerierService/ProfileTypes": r"process_cpu:cpu:nanoseconds",
+    },
+    "migrate.md": {
+        "wick collector validate --config otel-collector-config.yaml": r"",
+        "wick diff pyroscope.pb.gz wick.pb.gz": r"no function's share changed",
+    },
+    "stability.md": {"wick --version": r"^wick \d+\.\d+\.\d+$"},
+    "symbols.md": {
+        "gcc -g -O2 -o server server.c": ">server",
+        "wick symbols upload server": r"",
+        "strip server": ">server",
+        "wick symbols list": r'"quality":"(lines|names)"',
+    },
+    "troubleshooting.md": {
+        "wick doctor": r"(?i)verdict", "wick doctor --json": r"^[\[{]", "curl http://localhost:4040/readyz": r"ok|ready",
+    },
     "ui.md": {
         "curl -d '{\"text\":\"cache warmed\",\"service\":\"shop\"}' http://127.0.0.1:4040/api/v1/notes": r'"id":"\w+"',
     },
@@ -136,6 +165,8 @@ RUN = {
 STAYS = "runs until it is stopped; test_serve.py, test_agent.py, test_collector.py and test_top.py run it"
 STOPPED = "for a store whose server is stopped; test_store.py and test_damage_reported.py run it"
 SNAPSHOT = "for an operator's directory; test_snapshot.py runs it"
+BACKUP = "for an operator's machine; test_backup.py runs the like"
+SERVICE = "test_first_service.py runs it"
 TOKENS = "from then on the server asks for tokens; test_token_env.py and test_serve_ops.py run it"
 CLUSTER = "names machines of a cluster; test_clickhouse.py runs it"
 ELSEWHERE = "names another machine"
@@ -148,6 +179,7 @@ NOT_RUN = {
     **dict.fromkeys(("cd wick-VERSION-linux-x86_64", "sha256sum --check --ignore-missing SHA256SUMS", "tar xzf wick-VERSION-linux-x86_64.tar.gz",
                      "sudo ./install.sh", "sudo apt install ./wick_VERSION_amd64.deb", "sudo apt purge wick", "sudo systemctl enable --now wick",
                      "sudo dnf install ./wick-VERSION-1.x86_64.rpm", "wick uninstall --purge"), INSTALLS),
+    "GOPROXY=file://$PWD/dist/goproxy,https://proxy.golang.org GONOSUMDB=wick.dev go get wick.dev/go@vVERSION": "needs a registry; test_go_module.py does it",
     "make dist": "builds a release; test_release.py does", "make release": "builds a release; test_release.py and the others beside it do",
     "pip install --no-index --find-links dist wick-profiler": "installs wheels; test_wheels.py does",
     "podman load -i wick-VERSION-amd64.oci.tar": IMAGE,
@@ -201,8 +233,17 @@ NOT_RUN = {
     "wick token create --scope write --tenant shop": TOKENS, "wick token create --scope read --tenant shop": TOKENS,
     "wick token create --scope read --note prometheus > /etc/prometheus/wick.token": TOKENS,
     "curl -X POST 'http://HOST:4040/api/v1/store/confirm?what=clock'": "the clock is right; test_times.py runs it",
-    "wick store snapshot /backup/2026-11-19": SNAPSHOT, "curl -X POST http://HOST:4040/api/v1/snapshot": SNAPSHOT,
-    "wick store check /backup/2026-11-19": SNAPSHOT, "wick serve --store /backup/2026-11-19": SNAPSHOT,
+    "wick store snapshot /copy/2026-11-19": SNAPSHOT, "curl -X POST http://HOST:4040/api/v1/snapshot": SNAPSHOT,
+    **dict.fromkeys(("mv /var/lib/wick/store /var/lib/wick/store.old", "systemctl start wick", "systemctl stop wick", "wick serve --no-agent --store /tmp/friday",
+                     "wick store restore /backup/wick /tmp/friday --at 2026-11-20T18:00:00Z", "wick store import old.pb.gz",
+                     "printf '0 2 * * * root wick store backup /backup/wick --keep 14\\n' > /etc/cron.d/wick-backup"), BACKUP),
+    **dict.fromkeys((line for line, page in LINES if page == "first-service.md" and "examples/" in line or "./checkout" in line), SERVICE),
+    "pip install wick-profiler": "installs from a registry; test_wheels.py installs the wheels",
+    "wick demo --with go,python,node,java,ruby,php": "runs until it is stopped; test_demo.py runs it",
+    'OTEL_EXPORTER_OTLP_HEADERS="Authorization=Bearer TOKEN"': PARTIAL, "OTEL_EXPORTER_OTLP_CERTIFICATE=ca.pem": PARTIAL,
+    "wick token revoke ID": TOKENS, "wick agent --export http://HOST:4317": PARTIAL, "wick doctor --plan": PARTIAL, "wick store backup": PARTIAL,
+    "wick record --debuginfod URL": PARTIAL, "wick serve --scrape": PARTIAL,
+    "wick query flame 'cpu{service.name=\"x\"}'": "names a service that is not here",
     "go tool pprof 'http://HOST:4040/api/v1/profile?query=…'": PARTIAL,
     "wick symbols upload FILE…": PARTIAL, "wick agent --upload-symbols": PARTIAL,
     "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 opentelemetry-instrument python app.py": PYTHON,
@@ -273,7 +314,7 @@ def files(place):
     """What the lines name."""
     for name in ("my-service", "server", "x"):
         build(place, name, 2)
-    for name in ("cpu", "old", "new", "before", "after", "monday", "today", *(f"{x}-{i}" for x in ("old", "new") for i in (1, 2, 3))):
+    for name in ("cpu", "old", "new", "before", "after", "monday", "today", "pyroscope", "wick", *(f"{x}-{i}" for x in ("old", "new") for i in (1, 2, 3))):
         subprocess.run([WICK, "convert", "--from", "folded", "-", place / f"{name}.pb.gz"], input="main;main.parse 70\nmain;memcpy 30\n", text=True, check=True)
     (place / "wick.yaml").write_text(
         "alerts:\n  rules:\n    - {name: checkout drifts, type: drift, selector: 'cpu{service.name=\"checkout\"}', for: 10m}\n")
@@ -322,13 +363,13 @@ class Host:
 
     def command(self, line):
         """The line as a reader of this server would type it, and shorter."""
-        address = self.server.url.removeprefix("http://")
+        address, store = self.server.url.removeprefix("http://"), f" --store {self.server.dir}/store" if "backup /backup" in line else ""
         for old, new in (("-t offcpu -p 1234", f"-t offcpu -d 1s -p {self.waiting.pid}"), ("localhost:4040", address), ("127.0.0.1:4040", address), ("HOST:4040", address), ("localhost:4317", self.server.grpc),
                          ("1234", str(self.busy.pid)), ("-p 12", f"-p {self.busy.pid} -d 1s"),
-                         ("dump PID", f"dump {self.busy.pid}"), ("SERVICE?", "checkout?"), ("-d 10s", "-d 1s"), ("-d 30s", "-d 1s"),
+                         ("dump PID", f"dump {self.busy.pid}"), ("SERVICE?", "checkout?"), ("-d 10s", "-d 1s"), ("-d 30s", "-d 1s"), ("/var/lib/wick/store", f"{self.work}/restored"),
                          ("seconds=30", "seconds=1")):
             line = line.replace(old, new)
-        return line
+        return line.replace("/backup/wick", f"{self.work}/backup{store}")
 
 
 @pytest.fixture(scope="module")

@@ -207,6 +207,11 @@ export function Shell({children}) {
                         Files
                     </a>
                 )}
+                {!files && (
+                    <a class="button quiet open-file" href="docs/" title="The documents of this version">
+                        Docs
+                    </a>
+                )}
                 {session.value?.required && !needLogin.value && (
                     <button
                         class="quiet out"

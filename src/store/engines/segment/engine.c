@@ -158,9 +158,34 @@ static void engine_closep(struct engine **g)
         engine_close(&(*g)->store);
 }
 
-static int check_format(struct engine *g, struct err *e)
+/* FORMAT: a line with the format, and one with the version of wick that wrote to the store last, for those that cannot read it. */
+static int read_format(struct engine *g, const char *path, bool *ret_current, struct err *e)
 {
     _cleanup_(buf_done) struct buf b = BUF_INIT;
+    int r = fd_read_file(path, 4096, &b, e);
+    struct str text = buf_str(&b), first, second;
+
+    if (r < 0)
+        return r;
+    *ret_current = str_is(text, SEGMENT_FORMAT);
+    first = str_trim(str_cut(&text, '\n'));
+    second = str_trim(str_cut(&text, '\n'));
+    if (str_is(first, SEGMENT_FORMAT_NAME))
+        return 0;
+    if (!str_starts(first, STR("wick store ")))
+        return err_set(e, -EPROTONOSUPPORT, "'%s' contains '%.*s', not '" SEGMENT_FORMAT_NAME "'", path,
+                       (int) MIN(first.n, 60), first.p ? first.p : "");
+    return err_set(e, -EPROTONOSUPPORT,
+                   "'%s' has the format '%.*s' of %.*s; this is wick " WICK_VERSION
+                   ", which supports '" SEGMENT_FORMAT_NAME
+                   "': use the version that wrote it, or restore a backup of before the upgrade",
+                   g->dir, (int) MIN(first.n, 60), first.p, second.n ? (int) MIN(second.n, 60) : 15,
+                   second.n ? second.p : "a later version");
+}
+
+static int check_format(struct engine *g, struct err *e)
+{
+    bool current = false;
     char path[4096];
     int r;
 
@@ -168,16 +193,13 @@ static int check_format(struct engine *g, struct err *e)
     if (faccessat(g->dir_fd, "FORMAT", F_OK, 0) < 0) {
         if (g->config.read_only)
             return err_set(e, -ENOENT, "'%s' is not a store", g->dir);
-        r = fd_write_file(path, "wick store 1\n", 13, e);
+        r = fd_write_file(path, SEGMENT_FORMAT, strlen(SEGMENT_FORMAT), e);
         return r < 0 ? r : fd_sync(g->dir_fd);
     }
-    r = fd_read_file(path, 4096, &b, e);
-    if (r < 0)
-        return r;
-    if (!str_eq(str_trim(buf_str(&b)), STR("wick store 1")))
-        return err_set(e, -EPROTONOSUPPORT, "'%s' contains '%.*s'; this version of wick supports 'wick store 1'", path,
-                       60, buf_cstr(&b) ? b.p : "");
-    return 0;
+    r = read_format(g, path, &current, e);
+    if (r == 0 && !current && !g->config.read_only) /* only informs: the store opens on a full disk, too */
+        (void) fd_write_file(path, SEGMENT_FORMAT, strlen(SEGMENT_FORMAT), NULL);
+    return r;
 }
 
 static int lock_dir(struct engine *g, struct err *e)

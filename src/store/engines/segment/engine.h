@@ -2,7 +2,7 @@
 /*
  * Engine `segment`: the store on one machine's disk.
  *
- *   DIR/FORMAT        "wick store 1": identifies the directory and its format
+ *   DIR/FORMAT        "wick store 1": identifies the directory and its format; then the version of wick that wrote to it
  *   DIR/LOCK          flock: only one process may open the store
  *   DIR/RESERVE       space that is freed when the disk is full, so that retention can work
  *   DIR/catalog.db    catalog.h
@@ -51,6 +51,9 @@
 #include "store/store.h"
 
 /* SEALED_MAX: memtables of full size that may wait for the flusher; small ones count by their bytes, up to LOGS_MAX. */
+#define SEGMENT_FORMAT_NAME "wick store 1"
+#define SEGMENT_FORMAT SEGMENT_FORMAT_NAME "\nwick " WICK_VERSION "\n"
+
 enum { TENANTS_MAX = 4096, SEALED_MAX = 4, LOGS_MAX = 64, QUEUE_MAX = 65536 };
 
 /* Epochs are added under write_lock and freed under flush_lock and write_lock together: holding either one, or `lock`,

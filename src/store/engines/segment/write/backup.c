@@ -171,5 +171,5 @@ int engine_snapshot(struct store *s, const char *dir, struct err *e)
         r = begin_log(fd, catalog_meta(g->catalog, "log") + 1, e);
     pthread_mutex_unlock(&g->flush_lock);
     snprintf(path, sizeof path, "%s/FORMAT", dir);
-    return r < 0 ? r : fd_write_file(path, "wick store 1\n", 13, e);
+    return r < 0 ? r : fd_write_file(path, SEGMENT_FORMAT, strlen(SEGMENT_FORMAT), e);
 }
