@@ -7,7 +7,7 @@ MESON_OPTIONS ?=
 # Warnings are errors in continuous integration (CI=true) only: another compiler may have more of them.
 WERROR = $(if $(CI),-Dwerror=true)
 
-.PHONY: all tests run test test-all test-kernels arm64 quick bench fuzz dist deb rpm image chart wheels release install uninstall format deps clean
+.PHONY: all tests run test test-all test-kernels arm64 quick bench fuzz dist deb rpm image chart wheels gomodule site release install uninstall format deps clean
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
@@ -94,9 +94,19 @@ wheels:
 	@tools/deps build
 	@packaging/wheels
 
-# All of it, and a check of the checksums that were written.
-release: dist deb rpm image chart wheels
+# The Go module of this commit, as a module proxy of files: dist/goproxy.
+gomodule:
+	@packaging/gomodule
+
+# The documents, as a static site.
+site:
+	@packaging/site
+
+# All of it, with a manifest, and a check of what was written.
+release: dist deb rpm image chart wheels gomodule site
+	@packaging/version --check
 	@cd dist && sha256sum --check --strict SHA256SUMS
+	@packaging/release-manifest
 
 fuzz:
 	@tools/fuzz $(TARGET)

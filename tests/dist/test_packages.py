@@ -14,7 +14,8 @@ import pytest
 from release_tools import ROOT, Bare, need_root
 
 pytestmark = pytest.mark.slow
-NAMES = ("wick", "libwick1", "libwick-dev")
+NAMES = ("wick", "libwick1", "libwick-dev")  # python3-wick needs python3, which bare systems do not have
+PYTHON = "python3-wick"
 
 
 @functools.cache
@@ -30,11 +31,26 @@ def test_lintian():
         pytest.skip("no lintian")
     p = subprocess.run(["lintian", "--allow-root", "--fail-on", "error,warning", *packages().values()], capture_output=True, text=True)
     assert p.returncode == 0 and not p.stdout, p.stdout + p.stderr
-    for package in NAMES:  # each override has its reason before it
+    for package in (*NAMES, PYTHON):  # each override has its reason before it
         path = ROOT / f"packaging/deb/{package}.overrides"
         lines = path.read_text().splitlines() if path.exists() else []
         for before, line in zip([""] + lines, lines):
             assert line.startswith("#") or before.startswith("#"), line
+
+
+def test_python_package(tmp_path):
+    """For the system's Python, and for each other version that was here when it was built."""
+    subprocess.run(["dpkg-deb", "-x", packages()[PYTHON], tmp_path / "root"], check=True)
+    modules = tmp_path / "root/usr/lib/python3/dist-packages"
+    assert list(modules.glob("wick/_wick.cpython-*.so")) and (modules / "opentelemetry/profiling/__init__.py").exists()
+    assert not (modules / "opentelemetry/__init__.py").exists()
+    (tmp_path / "p.py").write_text("import sys, time, wick\n\ndef spin_here(end):\n    while time.process_time() < end:\n        pass\n\n"
+                                   "with wick.ContinuousProfiler(file=sys.argv[1], profile_types=['cpu']):\n    spin_here(time.process_time() + 2)\n")
+    subprocess.run(["/usr/bin/python3", tmp_path / "p.py", tmp_path / "out.pb.gz"], check=True, env={"PYTHONPATH": str(modules), "HOME": str(tmp_path)}, cwd=tmp_path)
+    top = subprocess.run([ROOT / "build/src/cli/wick", "pprof", "-top", tmp_path / "out.pb.gz"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r" (9\d|100)(\.\d+)?% +.*spin_here", top), top
+    fields = subprocess.run(["dpkg-deb", "-f", packages()[PYTHON], "Depends"], capture_output=True, text=True, check=True).stdout
+    assert "python3 (>= 3.9)" in fields and "libc6" in fields
 
 
 def files_of(root):
