@@ -57,8 +57,8 @@ def answers(s, tokens, begin):
     out, query = {}, f"query=cpu&from={begin}&to={begin + 7200}"
     paths = [f"/api/v1/{name}?{query}&limit=5000" for name in ("flame", "top", "series", "profiles", "spans", "labels", "types", "coverage", "profile", "trends")]
     paths += [f"/api/v1/{x}?from={begin}&to={begin + 7200}" for x in ("labels/service.name/values", "span_names", "services", "notes", "views")]
-    for token in tokens:
-        for path in paths:
+    for token in some(tokens):
+        for path in some(paths):
             status, body = s.get(path, token)
             if "/profile?" in path and status == 200:  # the order of samples is that of memory or of segments
                 p = subprocess.run([WICK, "convert", "-", "-", "--to", "folded"], input=body, capture_output=True, check=True)
