@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str text = {(const char *) data, (uint32_t) size};
-    struct jfr_options o = {.memory = 16 << 20};
+    struct jfr_options o = {.memory = 16 << 20, .times = true};
     _cleanup_(batch_unrefp) struct batch *b = NULL, *labelled = NULL;
     struct err e = {0};
 

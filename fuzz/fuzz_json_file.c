@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t memory = 16 << 20;
     struct err e = {0};
 
-    if (form && json_file_decode(text, form, memory, &b, &e) == 0 &&
+    if (form && json_file_decode(text, form, memory, true, &b, &e) == 0 &&
         (batch_validate(b, &e) < 0 || batch_memory(b) > memory))
         abort();
     return 0;

@@ -36,7 +36,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct str text = {(const char *) data, (uint32_t) size};
     _cleanup_(batch_unrefp) struct batch *b = NULL;
     struct perf_unwinder unwinder = {walk, identify};
-    struct perf_data_options o = {16 << 20, &unwinder};
+    struct perf_data_options o = {16 << 20, &unwinder, true};
     struct err e = {0};
 
     if (perf_data_decode(text, &o, &b, &e) == 0 && (batch_validate(b, &e) < 0 || batch_memory(b) > o.memory))

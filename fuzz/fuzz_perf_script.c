@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct err e = {0};
 
     (void) perf_script_probe(text);
-    if (perf_script_decode(text, 64 << 20, &b, &e) == 0 && batch_validate(b, &e) < 0)
+    if (perf_script_decode(text, 64 << 20, true, &b, &e) == 0 && batch_validate(b, &e) < 0)
         abort();
     return 0;
 }

@@ -12,6 +12,7 @@
 
 #include "alert/alert_eval.h"
 
+struct alert_definition;
 struct alerts;
 
 struct alerts_options {
@@ -47,6 +48,9 @@ struct alerts_test {
     const atomic_bool *cancel;
 };
 int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, struct err *e);
+/* The same of a rule that is only tried: of the tenant of the definition. -EINVAL when it is no valid rule. */
+int alerts_try(struct alerts *a, const struct alert_definition *d, const atomic_bool *cancel, struct buf *out,
+               struct err *e);
 /* Calls fn for each recording rule of the configuration that a tenant has, with what it selects; a result other than 0 ends
  * it. fn must not call back. */
 typedef int (*alerts_recording_fn)(void *ctx, const struct alert_recording *r, const struct alert_source *s);

@@ -11,7 +11,7 @@ const char *const alert_type_names[] = {"drift", "verdict", "threshold", "spike"
 static const char *const directions[] = {"up", "down", "both", NULL};
 static const char *const parts[] = {"total", "self", NULL};
 
-static const struct option rule_options[] = {
+const struct option alert_rule_options[] = {
     {"name", OPT_STRING, RULE(name), NULL, "name of the rule, unique for its tenant", .required = true},
     {"type", OPT_ENUM, RULE(type), NULL, "drift, verdict, threshold, spike or lost: see docs/alerts.md",
      .words = alert_type_names, .required = true},
@@ -73,8 +73,8 @@ const struct option alert_options[] = {
      "time between reminders to a webhook of an alert that is still firing; 0s: none"},
     {"timeout", OPT_DURATION, ALERTS(timeout), "10s", "time limit of one request to a receiver"},
     {"rules", OPT_TABLES, ALERTS(rules), NULL,
-     "the rules (default: if there are receivers, a rule of type verdict for every service)", .table = rule_options,
-     .size = sizeof(struct alert_rule_config)},
+     "the rules (default: if there are receivers, a rule of type verdict for every service)",
+     .table = alert_rule_options, .size = sizeof(struct alert_rule_config)},
     {0},
 };
 

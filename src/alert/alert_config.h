@@ -43,8 +43,9 @@ struct alert_config {
     struct option_tables rules;        /* of struct alert_rule_config */
 };
 
-extern const struct option alert_options[];     /* of struct alert_config */
-extern const struct option recording_options[]; /* of struct alert_recording_config */
-extern const char *const alert_type_names[];    /* by enum alert_type, NULL-terminated */
+extern const struct option alert_options[];      /* of struct alert_config */
+extern const struct option alert_rule_options[]; /* of struct alert_rule_config */
+extern const struct option recording_options[];  /* of struct alert_recording_config */
+extern const char *const alert_type_names[];     /* by enum alert_type, NULL-terminated */
 
 #endif

@@ -58,6 +58,8 @@ const char *const alert_rule_states[] = {"inactive", "pending", "firing", NULL};
 
 const struct record_field alert_rule_row_fields[] = {
     {"name", RECORD_TEXT, offsetof(struct alert_rule_row, name), .column = 3, .heading = "RULE"},
+    {"id", RECORD_TEXT, offsetof(struct alert_rule_row, id), 0,
+     "of a rule that was added on the server; empty: of wick.yaml"},
     {"type", RECORD_WORD, offsetof(struct alert_rule_row, type), .words = alert_type_names, .column = 2},
     {"selector", RECORD_TEXT, offsetof(struct alert_rule_row, selector)},
     {"function", RECORD_TEXT, offsetof(struct alert_rule_row, function)},

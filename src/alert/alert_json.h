@@ -33,7 +33,7 @@ struct alert_row {
 };
 
 struct alert_rule_row {
-    const char *name, *selector, *function, *over, *window, *baseline, *hold, *error;
+    const char *name, *id, *selector, *function, *over, *window, *baseline, *hold, *error;
     enum alert_type type;
     int state; /* inactive, pending, firing */
     double min_points, milliseconds;

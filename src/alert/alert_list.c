@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "alert/alert.h"
+#include "alert/alert_definition.h"
 #include "alert/alert_json.h"
 #include "alert/alert_send.h"
 #include "base/clock.h"
@@ -27,6 +28,7 @@ static const char *duration_text(struct arena *a, int64_t ns)
 static struct alert_rule_row rule_row(const struct alert_rule *r, int state, struct arena *a)
 {
     return (struct alert_rule_row){.name = r->name,
+                                   .id = r->id,
                                    .type = r->type,
                                    .selector = r->selector,
                                    .function = r->function,
@@ -58,7 +60,7 @@ static uint8_t *rule_stages(const struct alerts *a)
 static int list_rules(const struct alerts *a, const char *tenant, struct arena *arena, struct record_list *ret)
 {
     _cleanup_(mem_freep) uint8_t *stages = rule_stages(a);
-    struct alert_rule_row *v = arena_zalloc_array(arena, (size_t) a->rules->n + 1, sizeof *v);
+    struct alert_rule_row *v = arena_zalloc_array(arena, (size_t) a->rules->n + a->rules->n_invalid + 1, sizeof *v);
 
     if (!stages || !v)
         return -ENOMEM;
@@ -66,6 +68,12 @@ static int list_rules(const struct alerts *a, const char *tenant, struct arena *
     for (uint32_t i = 0; i < a->rules->n; i++)
         if (strcmp(a->rules->v[i].tenant, tenant) == 0)
             v[ret->n++] = rule_row(&a->rules->v[i], stages[i], arena);
+    for (uint32_t i = 0; i < a->rules->n_invalid; i++) {
+        const struct alert_invalid *x = &a->rules->invalid[i];
+
+        if (strcmp(x->tenant, tenant) == 0)
+            v[ret->n++] = (struct alert_rule_row){.name = x->name, .id = x->id, .error = x->problem};
+    }
     return 0;
 }
 
@@ -312,19 +320,39 @@ static void send_tests(const struct alert_rules *rules, const struct alerts_test
     }
 }
 
-int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, struct err *e)
+/* Evaluates the rules that are tested, and prints what they find. first: the only one, for test messages; may be NULL. */
+static int run_test(struct alerts *a, const struct alert_rules *rules, const struct alerts_test *t, const char *url,
+                    const struct alert_rule *first, struct buf *out)
 {
-    _cleanup_(mem_freep) char *url = NULL;
-    _cleanup_(alert_rules_unrefp) struct alert_rules *rules = borrow(a, &url);
     struct alert_eval eval = {.store = a->o.store,
                               .names = a->o.names,
                               .spans = a->o.spans,
                               .now = alerts_now(a),
                               .memory_limit = a->o.memory_limit,
                               .cancel = t->cancel};
-    const struct alert_rule *first = NULL;
     struct tested x = {0};
     bool failed;
+
+    arena_init(&x.arena, 0);
+    x.answer.rules.v = arena_zalloc_array(&x.arena, (size_t) rules->n + 1, sizeof(struct alert_tested_row));
+    for (uint32_t i = 0; x.answer.rules.v && i < rules->n_sources; i++)
+        if (has_tested(rules, i, t))
+            test_source(&eval, rules, i, t, url, &x);
+    if (t->send)
+        send_tests(rules, t, first, url, &x);
+    failed = x.arena.failed;
+    if (!failed)
+        record_put(out, alerts_tested_fields, &x.answer);
+    buf_putc(out, '\n');
+    arena_done(&x.arena);
+    return failed ? -ENOMEM : buf_error(out);
+}
+
+int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, struct err *e)
+{
+    _cleanup_(mem_freep) char *url = NULL;
+    _cleanup_(alert_rules_unrefp) struct alert_rules *rules = borrow(a, &url);
+    const struct alert_rule *first = NULL;
 
     for (uint32_t i = 0; i < rules->n && !first; i++)
         first = is_tested(t, &rules->v[i]) ? &rules->v[i] : NULL;
@@ -333,19 +361,43 @@ int alerts_test(struct alerts *a, const struct alerts_test *t, struct buf *out, 
                        t->rule.p);
     if (t->send && t->tenant[0])
         return err_set(e, -EACCES, "only an administrator of the default tenant may send test messages");
-    arena_init(&x.arena, 0);
-    x.answer.rules.v = arena_zalloc_array(&x.arena, (size_t) rules->n + 1, sizeof(struct alert_tested_row));
-    for (uint32_t i = 0; url && x.answer.rules.v && i < rules->n_sources; i++)
-        if (has_tested(rules, i, t))
-            test_source(&eval, rules, i, t, url, &x);
-    if (t->send && url)
-        send_tests(rules, t, t->rule.n ? first : NULL, url, &x);
-    failed = x.arena.failed || !url;
-    if (!failed)
-        record_put(out, alerts_tested_fields, &x.answer);
-    buf_putc(out, '\n');
-    arena_done(&x.arena);
-    return failed ? -ENOMEM : buf_error(out);
+    return url ? run_test(a, rules, t, url, t->rule.n ? first : NULL, out) : -ENOMEM;
+}
+
+/* The rules of a configuration that has this one alone. */
+static int compile_one(const struct alert_definition *d, struct conf *c, struct alert_rules **ret, struct err *e)
+{
+    struct alert_config config = {0};
+    struct option_tables none = {0};
+    struct alert_added one;
+    int r = alert_definition_read(d, c, &one);
+
+    if (r == 0)
+        r = option_parse(c, alert_options, NULL, &config, e);
+    if (r == 0)
+        r = alert_rules_new(&(struct alert_sections){.alerts = &config,
+                                                     .recording = &none,
+                                                     .added_rules = &(struct alert_added_list){&one, 1}},
+                            ret, e);
+    return r == 0 && one.invalid ? err_set(e, -EINVAL, "%s", one.problem.message) : r;
+}
+
+int alerts_try(struct alerts *a, const struct alert_definition *d, const atomic_bool *cancel, struct buf *out,
+               struct err *e)
+{
+    _cleanup_(mem_freep) char *url = NULL;
+    _cleanup_(alert_rules_unrefp) struct alert_rules *now = borrow(a, &url), *rules = NULL;
+    struct conf c;
+    int r;
+
+    if (!url)
+        return -ENOMEM;
+    conf_init(&c);
+    r = compile_one(d, &c, &rules, e);
+    if (r == 0)
+        r = run_test(a, rules, &(struct alerts_test){.tenant = rules->v[0].tenant, .cancel = cancel}, url, NULL, out);
+    conf_done(&c);
+    return r;
 }
 
 /* --- metrics --- */

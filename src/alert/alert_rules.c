@@ -460,6 +460,7 @@ static int compile_rule(struct alert_compile *c, const struct alert_rule_config 
 
     *r = (struct alert_rule){.name = copy(c, from->name),
                              .tenant = copy(c, from->tenant),
+                             .id = "",
                              .type = (enum alert_type) from->type,
                              .self = from->of == ALERT_OF_SELF,
                              .each = from->has_each ? from->each : by_service,
@@ -494,6 +495,40 @@ static int compile_rule(struct alert_compile *c, const struct alert_rule_config 
     if (!from->webhooks.n && !from->alertmanagers.n)
         r->targets = defaults;
     return x < 0 ? x : compile_source(c, from, r);
+}
+
+/* Leaves an invalid rule out. The names map may keep its index, which another rule gets: names are compared. */
+static int add_invalid(struct alert_compile *c, struct alert_added *a)
+{
+    struct alert_rules *x = c->rules;
+
+    a->invalid = true;
+    x->invalid[x->n_invalid++] = (struct alert_invalid){copy(c, a->config.name), copy(c, a->config.tenant),
+                                                        copy(c, a->id), copy(c, a->problem.message)};
+    return x->arena.failed ? -ENOMEM : 0;
+}
+
+static int compile_added(struct alert_compile *c, struct alert_added *a, uint32_t defaults)
+{
+    struct alert_rules *x = c->rules;
+    struct alert_rule *rule = &x->v[x->n];
+    struct err *e = c->e;
+    int r;
+
+    if (a->invalid)
+        return add_invalid(c, a);
+    c->node = a->node;
+    c->e = &a->problem;
+    r = compile_rule(c, &a->config, defaults, rule);
+    c->e = e;
+    if (r == 0) {
+        rule->id = copy(c, a->id);
+        x->n++;
+        return rule->id ? 0 : -ENOMEM;
+    }
+    regex_free(rule->regex);
+    *rule = (struct alert_rule){0};
+    return r == -ENOMEM ? r : add_invalid(c, a);
 }
 
 static int compile_recording(struct alert_compile *c, const struct alert_recording_config *from,
@@ -585,6 +620,8 @@ static int compile_all(struct alert_compile *c, const struct alert_sections *s)
         c->node = s->alerts_node;
         r = compile_rule(c, &default_rule, defaults, &x->v[x->n++]);
     }
+    for (uint32_t i = 0; r == 0 && s->added_rules && i < s->added_rules->n; i++)
+        r = compile_added(c, &s->added_rules->v[i], defaults);
     for (uint32_t i = 0; r == 0 && i < s->recording->n; i++) {
         c->node = item_of(s->recording_node, i);
         r = compile_recording(c, &recording[i], &x->recordings[x->n_recordings++]);
@@ -603,19 +640,21 @@ int alert_rules_new(const struct alert_sections *s, struct alert_rules **ret, st
 {
     _cleanup_(alert_rules_unrefp) struct alert_rules *x = mem_zalloc(sizeof *x);
     struct alert_compile c = {.rules = x, .e = e};
-    size_t n = s->alerts->rules.n, m = (size_t) s->recording->n + (s->added ? s->added->n : 0);
+    uint32_t n_added = s->added_rules ? s->added_rules->n : 0;
+    size_t n = (size_t) s->alerts->rules.n + n_added, m = (size_t) s->recording->n + (s->added ? s->added->n : 0);
     int r;
 
     if (!x)
         return -ENOMEM;
     atomic_init(&x->refs, 1);
     arena_init(&x->arena, TEXT_LIMIT);
-    if (n > ALERT_RULES_MAX || m > ALERT_RULES_MAX)
+    if (s->alerts->rules.n > ALERT_RULES_MAX || m > ALERT_RULES_MAX)
         return conf_error(s->alerts_node, -E2BIG, e, "too many rules; the maximum is %d", ALERT_RULES_MAX);
     x->v = arena_zalloc_array(&x->arena, n + 1, sizeof *x->v); /* room for the default rule */
+    x->invalid = arena_zalloc_array(&x->arena, n_added + 1u, sizeof *x->invalid);
     x->recordings = arena_zalloc_array(&x->arena, m + 1, sizeof *x->recordings);
     x->sources = arena_zalloc_array(&x->arena, n + m + 2, sizeof *x->sources);
-    r = x->v && x->recordings && x->sources ? compile_all(&c, s) : -ENOMEM;
+    r = x->v && x->invalid && x->recordings && x->sources ? compile_all(&c, s) : -ENOMEM;
     map_done(&c.names);
     map_done(&c.sources);
     if (r < 0)

@@ -30,6 +30,7 @@ enum alert_unit { ALERT_SHARE, ALERT_RATE, ALERT_POINTS, ALERT_RATIO, ALERT_SECO
 
 struct alert_rule {
     const char *name, *tenant;
+    const char *id;       /* of an added rule; "": of the configuration */
     const char *selector; /* as text, with its type */
     enum alert_type type;
     const char *function, *over; /* as written; NULL: not given */
@@ -89,6 +90,10 @@ struct alert_rules {
     struct alert_source *sources;
     struct alert_target targets[ALERT_TARGETS_MAX];
     uint32_t n, n_recordings, n_sources, n_targets;
+    struct alert_invalid {
+        const char *name, *tenant, *id, *problem;
+    } * invalid; /* added rules that are not evaluated */
+    uint32_t n_invalid;
     int64_t interval, repeat, timeout;
     bool allow_link_local;
     double budget; /* share of a core; 0: no limit */
@@ -96,12 +101,28 @@ struct alert_rules {
     struct tls_options tls;
 };
 
+/* A rule that is not of the configuration. One that cannot be compiled is left out and gets its problem: a change of the
+ * configuration must not fail, nor a server not start, because of it. */
+struct alert_added {
+    struct alert_rule_config config;
+    const struct conf_node *node; /* what it was read from: without a file */
+    const char *id;
+    bool invalid;
+    struct err problem;
+};
+
+struct alert_added_list {
+    struct alert_added *v;
+    uint32_t n;
+};
+
 /* The two sections and their nodes, which error messages name with file, line and column. The nodes may be NULL. */
 struct alert_sections {
     const struct alert_config *alerts;
     const struct option_tables *recording; /* of struct alert_recording_config */
     const struct conf_node *alerts_node, *recording_node;
-    const struct option_tables *added; /* recording rules from elsewhere; may be NULL */
+    const struct option_tables *added;    /* recording rules from elsewhere; may be NULL */
+    struct alert_added_list *added_rules; /* alert rules from elsewhere; may be NULL */
 };
 
 int alert_rules_new(const struct alert_sections *s, struct alert_rules **ret, struct err *e);

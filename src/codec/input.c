@@ -166,8 +166,8 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
                        struct err *e)
 {
     struct folded_options folded = {.memory = text_memory(l)};
-    struct jfr_options jfr = {.memory = text_memory(l)};
-    struct perf_data_options perf = {text_memory(l), l->unwinder};
+    struct jfr_options jfr = {.memory = text_memory(l), .times = l->times};
+    struct perf_data_options perf = {text_memory(l), l->unwinder, l->times};
     struct str data = buf_str(in);
     int r;
 
@@ -185,10 +185,10 @@ static int decode_text(struct buf *in, enum input_format f, const struct input_l
         r = perf_data_decode(data, &perf, ret, e);
         break;
     case INPUT_PERF_SCRIPT:
-        r = perf_script_decode(data, text_memory(l), ret, e);
+        r = perf_script_decode(data, text_memory(l), l->times, ret, e);
         break;
     default:
-        r = json_file_decode(data, json_form(f), text_memory(l), ret, e);
+        r = json_file_decode(data, json_form(f), text_memory(l), l->times, ret, e);
     }
     if (r == 0)
         buf_done(in);

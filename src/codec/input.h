@@ -51,6 +51,7 @@ struct input_limits {
     size_t inflated; /* bytes after decompression; 0 = 64 MiB, suitable for untrusted input */
     size_t
         memory; /* bytes of the batch; 0 = in proportion to the input: see otlp.h and pprof.h; text: 8 times inflated */
+    bool times; /* keep the times of samples where the file has them: such a profile has one type (sample_sum.h) */
     struct perf_unwinder *unwinder; /* for perf.data with copied stacks; NULL: they are refused (perf_data.h) */
 };
 

@@ -548,10 +548,11 @@ static int add_sample(struct perf_data *p, const struct perf_record *r)
     row.attrs = builder_attrs(p->b, attrs, n);
     row.values[0] = 1;
     row.values[1] = (int64_t) MIN(s.period, (uint64_t) INT64_MAX);
+    row.time = (int64_t) MIN(s.time, (uint64_t) INT64_MAX);
     return builder_error(p->b) ? builder_error(p->b) : sample_sum_add(&p->sum, &row);
 }
 
-static void write_profile(struct perf_data *p, uint32_t i)
+static int write_profile(struct perf_data *p, uint32_t i)
 {
     const struct perf_attr *a = &p->attrs[i];
     bool clock = strcmp(a->name, "cpu-clock") == 0 || strcmp(a->name, "task-clock") == 0;
@@ -559,8 +560,7 @@ static void write_profile(struct perf_data *p, uint32_t i)
                                   {builder_string(p->b, clock ? STR("cpu") : str_from(a->name)),
                                    builder_string(p->b, clock ? STR("nanoseconds") : STR("count"))}};
 
-    builder_profile(p->b, types, 2);
-    sample_sum_write(&p->sum, i, 2, 1, p->b);
+    return sample_sum_write(&p->sum, i, &(struct profile){.types = types, .n_types = 2}, 1, p->b);
 }
 
 static int second_pass(struct perf_data *p, struct err *e)
@@ -579,10 +579,10 @@ static int second_pass(struct perf_data *p, struct err *e)
         return err_set(e, -E2BIG, "perf.data: too many mappings for the size of the file");
     if (!p->sum.n)
         return err_set(e, -ENODATA, "perf.data: no samples");
-    for (uint32_t i = 0; i < p->n_attrs; i++)
+    for (uint32_t i = 0; rc == 0 && i < p->n_attrs; i++)
         if (sample_sum_has(&p->sum, i))
-            write_profile(p, i);
-    return 0;
+            rc = write_profile(p, i);
+    return rc;
 }
 
 /* --- the whole file --- */
@@ -681,6 +681,7 @@ int perf_data_decode(struct str data, const struct perf_data_options *o, struct 
         p->unwinder = o->unwinder;
         p->steps = (uint64_t) data.n * STEPS_PER_BYTE + 1;
         p->sum.limit = sample_sum_limit(o->memory);
+        p->sum.times = o->times;
         builder_resource(p->b);
         builder_scope(p->b, (struct str){0}, (struct str){0});
         r = read_file(p, e);

@@ -70,6 +70,7 @@ static inline bool perf_identify(struct perf_unwinder *u, struct str file, const
 struct perf_data_options {
     size_t memory; /* bounds the batch and the tables needed while decoding; 0 = no limit */
     struct perf_unwinder *unwinder;
+    bool times; /* keep those of samples (sample_sum.h) */
 };
 
 bool perf_data_probe(struct str data);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reads the output of `perf script` (perf_script.h). Lines are read into a header and its frames; the stack of a
- * complete sample goes into the builder's dictionary at once, but its counts are collected in `rows`, because the
- * profiles (one per event) must be written one after the other.
+ * complete sample goes into the builder's dictionary at once, its counts into the sums of its event.
  */
 #include "codec/perf_script.h"
 
 #include <ctype.h>
 #include <errno.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
+#include "codec/sample_sum.h"
 #include "model/builder.h"
 #include "model/semconv.h"
 
@@ -19,6 +20,7 @@ struct perf_header {
     struct str comm, event;
     int64_t pid, tid, cpu; /* -1 = not given */
     int64_t period;        /* -1 = not given */
+    int64_t time;          /* nanoseconds since the machine started; 0 = not given */
     struct str rest;       /* the text after the event */
 };
 
@@ -35,12 +37,6 @@ struct event {
     int64_t period; /* period of the first sample */
 };
 
-struct perf_row {
-    uint32_t event, stack;
-    struct run attrs;
-    int64_t count, sum;
-};
-
 struct perf_reader {
     struct builder *b;
     struct perf_header header;
@@ -52,9 +48,7 @@ struct perf_reader {
     size_t cap_lines, cap_stack;
     struct event events[EVENTS_MAX];
     uint32_t n_events;
-    struct perf_row *rows;
-    size_t n_rows, cap_rows;
-    struct map row_map;
+    struct sample_sum sum; /* profiles are events */
 };
 
 /* --- one line --- */
@@ -89,6 +83,21 @@ static bool is_time(struct str s)
 
     return dot > 0 && s.p[s.n - 1] == ':' && all_digits(str_slice(s, 0, (size_t) dot)) &&
            all_digits(str_slice(s, (size_t) dot + 1, s.n - 1));
+}
+
+/* "123.456789:" as nanoseconds */
+static int64_t parse_time(struct str s)
+{
+    struct str seconds = str_cut(&s, '.');
+    int64_t whole, part, unit = NS_PER_S;
+
+    s.n--;
+    if (s.n > 9 || str_to_i64(seconds, 10, &whole) < 0 || str_to_i64(s, 10, &part) < 0 ||
+        whole > INT64_MAX / NS_PER_S - 1)
+        return 0;
+    for (uint32_t i = 0; i < s.n; i++)
+        unit /= 10;
+    return whole * NS_PER_S + part * unit;
 }
 
 /* "[003]" */
@@ -128,6 +137,7 @@ static bool parse_tail(struct str s, bool bare, struct perf_header *h)
     bool any = bare;
 
     h->cpu = h->period = -1;
+    h->time = 0;
     h->event = h->rest = (struct str){0};
     if (is_cpu(word)) {
         str_to_i64(str_slice(word, 1, word.n - 1), 10, &h->cpu);
@@ -135,6 +145,7 @@ static bool parse_tail(struct str s, bool bare, struct perf_header *h)
         any = true;
     }
     if (is_time(word)) {
+        h->time = parse_time(word);
         word = next_word(&s);
         any = true;
     }
@@ -298,39 +309,16 @@ static int find_event(struct perf_reader *r, const struct perf_header *h, uint32
     return 0;
 }
 
-static int add_row(struct perf_reader *r, const struct perf_row *row)
-{
-    uint64_t h = hash64_u64((uint64_t) row->stack << 32 | row->attrs.off) ^ hash64_u64(row->event);
-    int rc;
-
-    for (struct map_pos p = map_find(&r->row_map, h); p.index != MAP_NONE; p = map_next(&r->row_map, p)) {
-        struct perf_row *old = &r->rows[p.index];
-
-        if (old->event == row->event && old->stack == row->stack && old->attrs.off == row->attrs.off &&
-            old->attrs.n == row->attrs.n) {
-            old->count++;
-            old->sum += row->sum;
-            return 0;
-        }
-    }
-    rc = array_reserve(r->rows, r->cap_rows, r->n_rows + 1, UINT32_MAX);
-    if (rc == 0)
-        rc = map_insert(&r->row_map, h, (uint32_t) r->n_rows);
-    if (rc == 0)
-        r->rows[r->n_rows++] = *row;
-    return rc;
-}
-
 static int end_sample(struct perf_reader *r, struct err *e)
 {
-    struct perf_row row = {.count = 1, .sum = r->header.period >= 0 ? r->header.period : 1};
+    struct sum_row row = {.values = {1, r->header.period >= 0 ? r->header.period : 1}, .time = r->header.time};
     uint32_t n = 0;
     int rc;
 
     if (!r->open)
         return 0;
     r->open = false;
-    rc = find_event(r, &r->header, &row.event, e);
+    rc = find_event(r, &r->header, &row.profile, e);
     if (rc == 0)
         rc = build_stack(r, &n);
     if (rc < 0)
@@ -338,7 +326,7 @@ static int end_sample(struct perf_reader *r, struct err *e)
     row.stack = builder_stack(r->b, r->stack, n);
     row.attrs = build_attrs(r);
     rc = builder_error(r->b);
-    return rc < 0 ? rc : add_row(r, &row);
+    return rc < 0 ? rc : sample_sum_add(&r->sum, &row);
 }
 
 /* --- the whole text --- */
@@ -386,29 +374,23 @@ static int read_line(struct perf_reader *r, struct str line, unsigned long numbe
                    (int) MIN(line.n, 100u), line.p);
 }
 
-static void write_profile(struct perf_reader *r, uint32_t event)
+static int write_profile(struct perf_reader *r, uint32_t event)
 {
     const struct event *v = &r->events[event];
     bool clock = str_is(v->name, "cpu-clock") || str_is(v->name, "task-clock");
     struct value_type types[2];
-    struct profile *p;
+    struct profile as = {.types = types, .n_types = v->has_period ? 2 : 1};
     bool trace = str_find_char(v->name, ':') >= 0;
 
     types[0] = (struct value_type){builder_string(r->b, trace && !v->has_period ? v->name : STR("samples")),
                                    builder_string(r->b, STR("count"))};
     types[1] = (struct value_type){builder_string(r->b, clock ? STR("cpu") : v->name),
                                    builder_string(r->b, clock ? STR("nanoseconds") : STR("count"))};
-    p = builder_profile(r->b, types, v->has_period ? 2 : 1);
-    if (p && v->has_period && v->one_period) {
-        p->period_type = types[1];
-        p->period = v->period;
+    if (v->has_period && v->one_period) {
+        as.period_type = types[1];
+        as.period = v->period;
     }
-    for (size_t i = 0; i < r->n_rows; i++)
-        if (r->rows[i].event == event)
-            builder_sample(r->b, &(struct builder_sample){.stack = r->rows[i].stack,
-                                                          .attrs = r->rows[i].attrs,
-                                                          .values = (int64_t[]){r->rows[i].count, r->rows[i].sum},
-                                                          .n_values = v->has_period ? 2 : 1});
+    return sample_sum_write(&r->sum, event, &as, 1, r->b);
 }
 
 static int read_lines(struct perf_reader *r, struct str text, struct err *e)
@@ -426,11 +408,11 @@ static int read_lines(struct perf_reader *r, struct str text, struct err *e)
         rc = end_sample(r, e);
     if (rc < 0)
         return rc;
-    if (!r->n_rows)
+    if (!r->sum.n)
         return err_set(e, -EINVAL, "perf script: no samples");
-    for (uint32_t i = 0; i < r->n_events; i++)
-        write_profile(r, i);
-    return 0;
+    for (uint32_t i = 0; rc == 0 && i < r->n_events; i++)
+        rc = write_profile(r, i);
+    return rc;
 }
 
 bool perf_script_probe(struct str text)
@@ -452,12 +434,14 @@ bool perf_script_probe(struct str text)
     return false;
 }
 
-int perf_script_decode(struct str text, size_t memory, struct batch **ret, struct err *e)
+int perf_script_decode(struct str text, size_t memory, bool times, struct batch **ret, struct err *e)
 {
     struct perf_reader *r = mem_zalloc(sizeof *r);
     int rc = r ? builder_new(&(struct builder_limits){.memory = memory}, &r->b) : -ENOMEM;
 
     if (rc == 0) {
+        r->sum.times = times;
+        r->sum.limit = sample_sum_limit(memory);
         builder_resource(r->b);
         builder_scope(r->b, (struct str){0}, (struct str){0});
         rc = read_lines(r, text, e);
@@ -469,8 +453,7 @@ int perf_script_decode(struct str text, size_t memory, struct batch **ret, struc
         mem_free(r->frames);
         mem_free(r->lines);
         mem_free(r->stack);
-        mem_free(r->rows);
-        map_done(&r->row_map);
+        sample_sum_done(&r->sum);
     }
     mem_free(r);
     return rc;

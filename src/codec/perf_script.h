@@ -26,7 +26,7 @@ struct batch;
 
 /* True if the first line that is neither empty nor a comment is the header of a sample. */
 bool perf_script_probe(struct str text);
-/* memory limits the batch, 0 = none. Other lines are errors (-EINVAL), with an error message that names the line. */
-int perf_script_decode(struct str text, size_t memory, struct batch **ret, struct err *e);
+/* memory limits the batch, 0 = none. times: keeps those of samples (sample_sum.h). Other lines are errors (-EINVAL), with an error message that names the line. */
+int perf_script_decode(struct str text, size_t memory, bool times, struct batch **ret, struct err *e);
 
 #endif

@@ -201,9 +201,7 @@ static int read_all(struct pstats *p, struct err *e)
         return err_set(e, -ENODATA, "pstats: no functions");
     types[0] = (struct value_type){builder_string(p->b, STR("calls")), builder_string(p->b, STR("count"))};
     types[1] = (struct value_type){builder_string(p->b, STR("wall")), builder_string(p->b, STR("nanoseconds"))};
-    builder_profile(p->b, types, 2);
-    sample_sum_write(&p->sum, 0, 2, 1, p->b);
-    return 0;
+    return sample_sum_write(&p->sum, 0, &(struct profile){.types = types, .n_types = 2}, 1, p->b);
 }
 
 bool pstats_probe(struct str data)

@@ -58,9 +58,10 @@ static struct str without_version(struct str name)
 
 static bool is_interpreter(struct str path)
 {
-    static const char *const names[] = {"python", "pypy", "node", "nodejs",   "java", "ruby", "perl", "php", "php-fpm",
-                                        "php-cgi", "lua", "luajit", "bash", "dash", "sh",   "zsh",  "busybox", "deno",
-                                        "bun",    "dotnet", "beam.smp", "erl", "R",  "guile", "tclsh", "awk", "mawk", "gawk"};
+    static const char *const names[] = {"python", "pypy",    "node",    "nodejs", "java",   "ruby",   "perl",
+                                        "php",    "php-fpm", "php-cgi", "lua",    "luajit", "bash",   "dash",
+                                        "sh",     "zsh",     "busybox", "deno",   "bun",    "dotnet", "beam.smp",
+                                        "erl",    "R",       "guile",   "tclsh",  "awk",    "mawk",   "gawk"};
     struct str name = without_version(base_name(path));
 
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
@@ -103,6 +104,40 @@ int program_read(struct store *s, const struct query_params *p, struct str versi
     }
     store_points_done(&points);
     return a->failed ? -ENOMEM : 0;
+}
+
+int program_processes_read(struct store *s, const struct query_params *p, int64_t step, struct program_processes *ret,
+                           struct err *e)
+{
+    const struct str by[] = {STR(SEMCONV_PROCESS_PID)};
+    struct store_series_query sq = {.by = by, .n_by = ARRAY_SIZE(by), .step = step};
+    struct store_notes notes = {0};
+    struct store_points points;
+    _cleanup_(query_freep) struct query *q = NULL;
+    int r = query_compile(p, &q, e);
+
+    *ret = (struct program_processes){0};
+    if (r == 0)
+        r = s->ops->series(s, &q->q, &sq, &points, &notes, e);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; i < points.n_series; i++) {
+        const double *v = points.values + (size_t) i * points.n_points;
+        uint32_t first = points.n_points, last = 0;
+
+        if (!labels_get(&points.labels[i], by[0]).n)
+            continue;
+        for (uint32_t k = 0; k < points.n_points; k++)
+            if (v[k] > 0) {
+                first = MIN(first, k);
+                last = k;
+            }
+        ret->n++;
+        if (first < last)
+            ret->longest = MAX(ret->longest, (last - first) * step);
+    }
+    store_points_done(&points);
+    return 0;
 }
 
 /* The next folder of a path without digits in its name. */

@@ -84,7 +84,7 @@ static void read_resource(struct charting *x, const struct batch *b, uint32_t in
 static int find_thread(struct charting *x, const struct batch *b, const struct sample *s)
 {
     struct str name = {0};
-    int64_t id = 0;
+    int64_t id = 0, pid = x->now.pid;
     uint64_t key;
     struct seen_thread *t;
 
@@ -96,9 +96,12 @@ static int find_thread(struct charting *x, const struct batch *b, const struct s
             id = a->value.integer;
         else if (str_is(k, SEMCONV_THREAD_NAME))
             name = text_of(&a->value);
+        else if (!pid && str_is(k, SEMCONV_PROCESS_PID) &&
+                 a->value.kind == VALUE_INT) /* of a file with several processes */
+            pid = a->value.integer;
     }
     /* threads have a number of their own on a host; without one, they are distinguished by name and process */
-    key = hash64_u64((uint64_t) x->now.pid * 0x9e3779b97f4a7c15u ^ (uint64_t) id) ^ hash64_str(x->now.service);
+    key = hash64_u64((uint64_t) pid * 0x9e3779b97f4a7c15u ^ (uint64_t) id) ^ hash64_str(x->now.service);
     if (!id)
         key ^= hash64_str(name);
     for (struct map_pos i = map_find(&x->by_key, key); i.index != MAP_NONE; i = map_next(&x->by_key, i))
@@ -108,7 +111,7 @@ static int find_thread(struct charting *x, const struct batch *b, const struct s
         map_insert(&x->by_key, key, (uint32_t) x->n_seen) < 0)
         return -E2BIG;
     t = &x->seen[x->n_seen];
-    *t = (struct seen_thread){.key = key, .t = {.id = id, .pid = x->now.pid}};
+    *t = (struct seen_thread){.key = key, .t = {.id = id, .pid = pid}};
     t->t.name = arena_str(&x->out->arena, name);
     t->t.service = arena_str(&x->out->arena, x->now.service);
     return (int) x->n_seen++;

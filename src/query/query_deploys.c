@@ -20,6 +20,8 @@ enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256, IDS_MAX = 
 static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S;     /* a version without profiles for this long has stopped */
 static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* longest duration of a profile; longer ones count as this */
 static const int64_t LIVED_NS = 120 * NS_PER_S, OVERLAP_NS = 180 * NS_PER_S; /* of versions that are build IDs */
+static const int64_t TOOL_STEP_NS = 15 * NS_PER_S,
+                     TOOL_NS = 60 * NS_PER_S; /* no process of a tool is seen for longer */
 static const int64_t PROGRAM_RANGE_NS = 600 * NS_PER_S;
 static const int64_t INTERVAL_RANGE_NS = 30 * 60 * NS_PER_S;
 
@@ -176,6 +178,7 @@ struct deploy_look {
     const struct query_params *like;
     struct str type;
     struct query_deploys *all;
+    int64_t to; /* end of the range */
 };
 
 /* Whether a version that is a build ID is one of a program that keeps running: it lived for two minutes, the versions before it
@@ -196,23 +199,46 @@ static bool keeps_running(const struct query_deploys *all, const struct query_de
     return n <= IDS_MAX && d->last - d->first >= LIVED_NS;
 }
 
-static int read_program(const struct deploy_look *x, const struct query_deploy *d, bool end, struct program *ret,
-                        struct err *e)
+/* Selects the beginning of a version's last run, or the end of the version. */
+static int select_run(const struct deploy_look *x, const struct query_deploy *d, bool end, struct query_params *ret)
 {
-    struct arena *a = &x->all->arena;
-    struct query_params p = {.tenant = x->like->tenant,
-                             .now = x->like->now,
-                             .memory_limit = x->like->memory_limit,
-                             .cancel = x->like->cancel};
     int64_t to = d->last + NS_PER_S, from = end ? MAX(d->first, to - PROGRAM_RANGE_NS) : d->since;
-    char *selector = verdict_selector(a, x->type, d->service, d->version);
+    char *selector = verdict_selector(&x->all->arena, x->type, d->service, d->version);
 
     if (!selector)
         return -ENOMEM;
-    p.query = str_from(selector);
-    p.from = query_at(from);
-    p.to = query_at(MIN(to, from + PROGRAM_RANGE_NS));
-    return program_read(x->store, &p, d->version, a, ret, e);
+    *ret = (struct query_params){.tenant = x->like->tenant,
+                                 .now = x->like->now,
+                                 .memory_limit = x->like->memory_limit,
+                                 .cancel = x->like->cancel,
+                                 .query = str_from(selector),
+                                 .from = query_at(from),
+                                 .to = query_at(MIN(to, from + PROGRAM_RANGE_NS))};
+    return 0;
+}
+
+static int read_program(const struct deploy_look *x, const struct query_deploy *d, bool end, struct program *ret,
+                        struct err *e)
+{
+    struct query_params p;
+    int r = select_run(x, d, end, &p);
+
+    return r < 0 ? r : program_read(x->store, &p, d->version, &x->all->arena, ret, e);
+}
+
+/* Whether what runs is a tool that is run again and again, or was run once: processes that came and went. One that began only
+ * now may be the first of a service. */
+static int is_tool(const struct deploy_look *x, const struct query_deploy *d, bool *ret, struct err *e)
+{
+    struct program_processes seen;
+    struct query_params p;
+    int r = select_run(x, d, false, &p);
+
+    if (r == 0)
+        r = program_processes_read(x->store, &p, TOOL_STEP_NS, &seen, e);
+    if (r == 0)
+        *ret = seen.n && seen.longest <= TOOL_NS && (seen.n > 2 || d->last < x->to - RUN_GAP_NS);
+    return r;
 }
 
 /* The version that ran last before this run; the next one before `after`, if that is not NULL. */
@@ -237,9 +263,15 @@ static int find_previous(const struct deploy_look *x, struct query_deploy *d, st
     bool chosen = !program_is_build_id(d->version);
     const struct query_deploy *old = version_before(x->all, d, NULL);
     struct program now = {0}, before = {0};
+    bool tool = false;
     int r = 0;
 
     d->deployed = d->version.n && old && (chosen || keeps_running(x->all, d));
+    if (d->deployed)
+        r = is_tool(x, d, &tool, e);
+    if (r < 0)
+        return r;
+    d->deployed &= !tool;
     if (!d->deployed || (chosen && !program_is_build_id(old->version))) {
         d->previous = d->deployed ? old->version : (struct str){0};
         return 0;
@@ -284,7 +316,8 @@ int query_deploys(struct store *s, const struct query *q, const struct query_par
         follow_runs(x);
         qsort(ret->v, ret->n, sizeof *ret->v, by_service);
         mark_latest(ret);
-        r = find_all_previous(&(struct deploy_look){s, like, q->selectors[q->is_diff].type, ret}, e);
+        r = find_all_previous(
+            &(struct deploy_look){s, like, q->selectors[q->is_diff].type, ret, q->q.columns[q->is_diff].to}, e);
     }
     mem_free(x->v);
     mem_free(x);

@@ -8,7 +8,8 @@
  *
  * A deploy is a change of what runs as a service: another version of the same program (program_of.h). A version that is a build ID
  * changes with every update of a package and with every tool that is compiled and run: it is a deploy only of a program that keeps
- * running, one version after the other.
+ * running, one version after the other. Whatever its version is called, a tool that is run again and again (a compiler) is none: of its
+ * processes, where senders name them, none was seen for more than a minute.
  */
 #ifndef QUERY_QUERY_DEPLOYS_H
 #define QUERY_QUERY_DEPLOYS_H

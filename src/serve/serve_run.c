@@ -32,8 +32,8 @@
 #include "serve/serve_state.h"
 #include "server/binary_store.h"
 #include "server/front.h"
+#include "server/kept_rules.h"
 #include "server/name_source.h"
-#include "server/recording_rules.h"
 #include "server/tenant_files.h"
 #include "store/store.h"
 #include "store/store_place.h"
@@ -285,13 +285,15 @@ static const char *public_url(const struct serve *s, const struct serve_config *
     return c->ui.url ? c->ui.url : serve_url(s, url, 300);
 }
 
-/* Activates the rules of a configuration, a struct serve_load, and those that clients added. */
-static int apply_rules(void *ctx, const void *base, const struct option_tables *more, struct err *e)
+/* Activates the rules of a configuration, a struct serve_load, and those that people added. */
+static int apply_rules(void *ctx, const void *base, const struct option_tables *recording,
+                       struct alert_added_list *alerts, struct err *e)
 {
     struct serve *s = ctx;
     const struct serve_load *l = base;
-    struct alert_sections sections = {&l->config.alerts, &l->config.recording, conf_get(l->conf.root, "alerts"),
-                                      conf_get(l->conf.root, "recording"), .added = more};
+    struct alert_sections sections = {
+        &l->config.alerts,  &l->config.recording, conf_get(l->conf.root, "alerts"), conf_get(l->conf.root, "recording"),
+        .added = recording, .added_rules = alerts};
     struct alert_rules *rules;
     char url[300];
     int r = alert_rules_new(&sections, &rules, e);
@@ -305,23 +307,23 @@ static int apply_rules(void *ctx, const void *base, const struct option_tables *
 
 static int start_rules(struct serve *s, struct err *e)
 {
-    return recording_rules_new(s->files, apply_rules, s, &s->first, &s->rules, e);
+    return kept_rules_new(s->files, apply_rules, s, &s->first, &s->rules, e);
 }
 
 static void stop_rules(struct serve *s)
 {
-    recording_rules_free(s->rules);
+    kept_rules_free(s->rules);
 }
 
 /* Rules that clients added: after the listeners, whose URL is in the messages of alerts. */
 static int activate_rules(struct serve *s, struct err *e)
 {
     char url[300];
-    int r = recording_rules_start(s->rules, &s->first, e);
+    int r = kept_rules_start(s->rules, &s->first, e);
 
     if (r == 0)
         return 0;
-    log_warn("recording rules that clients added are not active: %s", err_message(e, r));
+    log_warn("rules that were added are not active: %s", err_message(e, r));
     return alerts_set_url(s->alerts, public_url(s, &s->config, url));
 }
 
@@ -413,7 +415,7 @@ static int reload_config(struct serve *s, struct err *e)
     if (r == 0)
         r = serve_reach_sources(s, &l->config);
     if (r == 0)
-        r = recording_rules_apply(s->rules, l, e);
+        r = kept_rules_apply(s->rules, l, e);
     if (r < 0) {
         if (l)
             serve_load_done(l);

@@ -27,7 +27,7 @@ struct audit;
 struct disk_shares;
 struct http_server;
 struct oidc;
-struct recording_rules;
+struct kept_rules;
 struct serve_scrape;
 struct store_config;
 struct store_ops;
@@ -56,7 +56,7 @@ struct serve {
     struct store *store;
     struct serve_names names;
     struct tenant_files *files;
-    struct recording_rules *rules; /* that clients added */
+    struct kept_rules *rules; /* that clients added */
     struct serve_traces traces;
     struct auth *auth;
     struct audit *audit;

@@ -40,7 +40,7 @@ struct scraping;
 struct snapshots;
 struct span_index;
 struct store;
-struct recording_rules;
+struct kept_rules;
 struct tenant_files;
 struct ui_info;
 
@@ -115,7 +115,7 @@ struct front_options {
     const struct scraping *scraping;   /* for /api/v1/scrape; may be NULL */
     const struct snapshots *snapshots; /* for /api/v1/snapshot; may be NULL */
     struct alerts *alerts;             /* for /api/v1/alerts; may be NULL */
-    struct recording_rules *rules;     /* of Pyroscope's clients; may be NULL */
+    struct kept_rules *rules;     /* that people add; may be NULL */
     /* Returns the store that answers a call, if that is not always `store`, and releases it when the call is answered.
      * Called from any thread. */
     int (*store_of)(void *ctx, struct call *c, struct store **ret, struct err *e);

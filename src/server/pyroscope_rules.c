@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pyroscope's RecordingRulesService, see pyroscope.h: rules of clients (recording_rules.h), and those of the configuration
+ * Pyroscope's RecordingRulesService, see pyroscope.h: rules of clients (kept_rules.h), and those of the configuration
  * as provisioned ones. A rule becomes wick_function_cores{rule="METRIC_NAME",…} and the like on /metrics. Such metrics can be by
  * service and have no further labels: group_by of anything but service_name, and external_labels, are refused.
  */
@@ -8,12 +8,12 @@
 
 #include "alert/alert.h"
 #include "base/regex.h"
+#include "server/kept_rules.h"
 #include "server/pyroscope.h"
-#include "server/recording_rules.h"
 
 enum { ID_LETTERS = 10, ID_MAX = 100, METRIC_MAX = 200 };
 
-static struct recording_rules *rules_of(struct call *c)
+static struct kept_rules *rules_of(struct call *c)
 {
     return front_options(c->front)->rules;
 }
@@ -103,7 +103,7 @@ static int put_provisioned(void *ctx, const struct alert_recording *x, const str
 int py_rules_list(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     struct provisioned p = {.call = c, .w = w};
-    struct recording_list l;
+    struct kept_list l;
     int result;
 
     (void) r;
@@ -111,23 +111,23 @@ int py_rules_list(struct call *c, struct py_request *r, struct pbjson *w, struct
     pbjson_list(w, "rules");
     result = alerts_each_recording(front_options(c->front)->alerts, c->who.tenant, put_provisioned, &p);
     if (result == 0)
-        result = recording_rules_list(rules_of(c), str_from(c->who.tenant), &l);
+        result = kept_recordings_list(rules_of(c), str_from(c->who.tenant), &l);
     if (result < 0)
         return result;
-    for (uint32_t i = 0; i < l.n; i++) {
+    for (uint32_t i = 0; i < l.rules.n; i++) {
         pbjson_begin(w, 1, NULL);
-        put_rule(w, &c->q->arena, &l.v[i], false);
+        put_rule(w, &c->q->arena, &((const struct recording_rule *) l.rules.v)[i], false);
         pbjson_end(w);
     }
     pbjson_list_end(w);
-    recording_list_done(&l);
+    kept_list_done(&l);
     return 0;
 }
 
 int py_rules_get(struct call *c, struct py_request *r, struct pbjson *w, struct err *e)
 {
     struct provisioned p = {.call = c, .w = w, .id = str_trim(r->name)};
-    struct recording_list l;
+    struct kept_list l;
     int result;
 
     if (!p.id.n)
@@ -135,18 +135,18 @@ int py_rules_get(struct call *c, struct py_request *r, struct pbjson *w, struct 
     result = alerts_each_recording(front_options(c->front)->alerts, c->who.tenant, put_provisioned, &p);
     if (result < 0 || p.n)
         return result;
-    result = recording_rules_list(rules_of(c), str_from(c->who.tenant), &l);
+    result = kept_recordings_list(rules_of(c), str_from(c->who.tenant), &l);
     if (result < 0)
         return result;
     result = err_set(e, -ENOENT, "no rule with id='%.*s' found", STR_FMT(p.id));
-    for (uint32_t i = 0; i < l.n; i++)
-        if (str_eq(l.v[i].id, p.id)) {
+    for (uint32_t i = 0; i < l.rules.n; i++)
+        if (str_eq(((const struct recording_rule *) l.rules.v)[i].id, p.id)) {
             pbjson_begin(w, 1, "rule");
-            put_rule(w, &c->q->arena, &l.v[i], false);
+            put_rule(w, &c->q->arena, &((const struct recording_rule *) l.rules.v)[i], false);
             pbjson_end(w);
             result = 0;
         }
-    recording_list_done(&l);
+    kept_list_done(&l);
     return result;
 }
 
@@ -259,7 +259,7 @@ int py_rules_upsert(struct call *c, struct py_request *r, struct pbjson *w, stru
 
         rule.id = make_id(a, hash128(now, sizeof now));
     }
-    result = rule.id.p ? recording_rules_put(rules_of(c), &rule, e) : -ENOMEM;
+    result = rule.id.p ? kept_recordings_put(rules_of(c), &rule, e) : -ENOMEM;
     if (result < 0)
         return result;
     pbjson_begin(w, 1, "rule");
@@ -275,5 +275,5 @@ int py_rules_delete(struct call *c, struct py_request *r, struct pbjson *w, stru
     (void) w;
     if (!id.n)
         return err_set(e, -EINVAL, "invalid request: id is required");
-    return recording_rules_remove(rules_of(c), str_from(c->who.tenant), id, e);
+    return kept_recordings_remove(rules_of(c), str_from(c->who.tenant), id, e);
 }

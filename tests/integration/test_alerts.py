@@ -437,3 +437,110 @@ def test_real_alertmanager(tmp_path, receiver):
         am.wait()
         direct.close()
         assert s.stop()[0] == 0
+
+
+ADDED = {"name": "encode is hot", "type": "threshold", "selector": 'cpu{service.name="shop"}', "function": "en.*de", "over": "50%", "window": "1h", "for": "0s", "keep": "0s",
+         "labels": {"severity": "page"}}
+
+
+def call(s, method, path, body=None, token=None):
+    status, text = s.get("/api/v1/alerts/" + path, token=token, method=method, data=json.dumps(body).encode() if body is not None else b"", headers={"Content-Type": "application/json"})
+    return status, json.loads(text)
+
+
+def test_rules_that_are_added(tmp_path, receiver):
+    """A rule is tried, added, changed and deleted while the server runs, by those who may; it is its tenant's, evaluated as those of
+    wick.yaml are, and is there after a restart and beside a changed configuration."""
+    text = f"alerts:\n  interval: INTERVAL\n  webhooks: ['{receiver.url}']\n  rules: []\n"
+    s = serve(tmp_path, text)
+    try:
+        one, two, reader, writer = token_of(s, "admin", "one"), token_of(s, "admin", "two"), token_of(s, "read", "one"), token_of(s, "write", "one")
+        for t in (one, two, reader):
+            wait_for(lambda t=t: s.get("/api/v1/alerts", token=t)[0] == 200)
+        assert s.send(request(SHOP), one)[0] == 200
+        status, tried = call(s, "POST", "try", ADDED, reader)
+        assert status == 200 and "encode uses 71.4 %" in tried["rules"][0]["alerts"][0]["summary"]
+        assert call(s, "POST", "try", {**ADDED, "over": "80%"}, reader)[1]["rules"][0]["alerts"] == []
+        assert call(s, "POST", "try", ADDED, two)[1]["rules"][0]["alerts"] == []  # there are no such profiles of the other tenant
+        for t in (reader, writer, None):
+            assert call(s, "POST", "rules", ADDED, t)[0] in (401, 403)
+        assert s.json("/api/v1/alerts", token=one)["rules"] == [] and call(s, "GET", "rules", token=one)[1] == {"rules": []}
+
+        status, added = call(s, "POST", "rules", ADDED, one)
+        assert status == 200, added
+        wait_for(receiver.alerts)
+        assert receiver.alerts()[0]["labels"] == {"alertname": "encode is hot", "service": "shop", "function": "encode", "type": "threshold", "severity": "page", "tenant": "one"}
+        assert call(s, "GET", "rules", token=reader)[1]["rules"] == [{**ADDED, "id": added["id"]}]
+        assert call(s, "GET", "rules", token=two)[1]["rules"] == [] and s.json("/api/v1/alerts", token=two)["rules"] == []
+        assert [r["id"] for r in s.json("/api/v1/alerts", token=one)["rules"]] == [added["id"]]
+        assert "encode uses 71.4 %" in cli(s, "test", "--rule", "encode is hot", token=one).stdout
+        # of the same name for another tenant
+        assert call(s, "POST", "rules", ADDED, two)[0] == 200
+        status, answer = call(s, "POST", "rules", ADDED, one)
+        assert status == 409 and answer["error"]["message"] == "another rule is already named 'encode is hot'"
+        path = f"rules/{added['id']}"
+        assert call(s, "PUT", path, {**ADDED, "over": "90%"}, two)[0] == 404 and call(s, "DELETE", path, token=two)[0] == 404
+        assert call(s, "PUT", path, {**ADDED, "over": "90%"}, reader)[0] == 403 and call(s, "DELETE", path, token=writer)[0] == 403
+        status, answer = call(s, "PUT", path, {**ADDED, "over": "a lot"}, one)
+        assert status == 400 and "'a lot' is not a limit for cpu" in answer["error"]["message"]
+        assert call(s, "GET", "rules", token=one)[1]["rules"][0]["over"] == "50%" and firing(s, token=one)
+
+        s.stop(signal.SIGKILL)
+        s.start()
+        assert call(s, "GET", "rules", token=one)[1]["rules"] == [{**ADDED, "id": added["id"]}]
+        assert [r["name"] for r in s.json("/api/v1/alerts", token=one)["rules"]] == ["encode is hot"]
+        wait_for(lambda: firing(s, token=one))
+        # a rule of wick.yaml takes its name: that one counts, the other one says so and is kept
+        reload(s, text.replace("rules: []", f"rules:{RULE}      tenant: one\n"))
+        rules = s.json("/api/v1/alerts", token=one)["rules"]
+        assert sorted((r["id"], r["error"]) for r in rules) == [("", ""), (added["id"], "another rule is already named 'encode is hot'")]
+        reload(s, text)
+        rule, = s.json("/api/v1/alerts", token=one)["rules"]
+        assert rule["id"] == added["id"] and not rule["error"]
+
+        assert call(s, "PUT", path, {**ADDED, "over": "90%"}, one) == (200, {"id": added["id"]})
+        wait_for(lambda: not firing(s, token=one))
+        assert call(s, "DELETE", path, token=one)[0] == 200 and call(s, "DELETE", path, token=one)[0] == 404
+        assert s.json("/api/v1/alerts", token=one)["rules"] == []
+        assert [r["name"] for r in s.json("/api/v1/alerts", token=two)["rules"]] == ["encode is hot"]
+    finally:
+        assert s.stop()[0] == 0
+
+
+def test_added_rules_are_bounded_and_checked(tmp_path):
+    s = serve(tmp_path, "alerts: {interval: INTERVAL}\n")
+    try:
+        for change, status, words in (({"name": ""}, 400, "name"), ({"name": "x" * 201}, 400, "name"), ({"type": "guess"}, 400, "'type'"), ({"function": "("}, 400, "'function'"),
+                                      ({"selector": "cpu{"}, 400, "'selector'"), ({"over": ""}, 400, "'over' is required"), ({"factor": 2}, 400, "'factor' does not apply"),
+                                      ({"for": "soon"}, 400, "'for'"), ({"window": "1s"}, 400, "'window' must be between"), ({"labels": {"a-b": "x"}}, 400, "not a label name"),
+                                      ({"webhooks": ["http://127.0.0.1:1/"]}, 400, "webhooks"), ({"tenant": "other"}, 400, "tenant"), ({"name": "a\0b"}, 400, "name"),
+                                      ({"over": "${file:/etc/hostname}"}, 400, "${file:/etc/hostname}"), ({"function": "x" * 2000, "selector": "cpu{a=\"" + "y" * 1990 + "\"}"}, 400, "4096")):
+            for way in ("try", "rules"):
+                if way == "try" and words == "4096":
+                    continue
+                got, answer = call(s, "POST", way, {**ADDED, **change})
+                assert got == status and words in answer["error"]["message"], (way, change, got, answer)
+        assert call(s, "GET", "rules")[1] == {"rules": []}
+        ids = []
+        for i in range(100):
+            status, answer = call(s, "POST", "rules", {**ADDED, "name": f"rule {i}", "function": "f" * 1500, "window": f"{i + 10}m"})
+            assert status == 200, answer
+            ids.append(answer["id"])
+            if i == 98:
+                assert len(s.json("/api/v1/alerts")["rules"]) == 99
+        status, answer = call(s, "POST", "rules", {**ADDED, "name": "one more"})
+        assert status == 413 and "limit (100) exceeded for this tenant" in answer["error"]["message"]
+        assert call(s, "PUT", f"rules/{ids[7]}", {**ADDED, "name": "changed"})[0] == 200  # a change needs no room
+        s.stop()
+        s.start()
+        assert sorted(r["id"] for r in call(s, "GET", "rules")[1]["rules"]) == sorted(ids) and len(s.json("/api/v1/alerts")["rules"]) == 100
+        assert call(s, "POST", "rules", {**ADDED, "name": "one more"})[0] == 413
+        assert call(s, "DELETE", f"rules/{ids[0]}")[0] == 200 and call(s, "POST", "rules", {**ADDED, "name": "one more"})[0] == 200
+        # a file that cannot be read is set aside, and does not keep the server from starting
+        s.stop()
+        path, = (s.dir / "store/files").glob("*/alert-rules.json")
+        path.write_text("{")
+        s.start()
+        assert call(s, "GET", "rules")[1] == {"rules": []} and call(s, "POST", "rules", ADDED)[0] == 200
+    finally:
+        s.stop()

@@ -130,7 +130,7 @@ static void test_perf_script(void)
     struct err e = {0};
 
     ok(perf_script_probe(str_from(perf)));
-    eq_int(perf_script_decode(str_from(perf), 0, &b, &e), 0);
+    eq_int(perf_script_decode(str_from(perf), 0, false, &b, &e), 0);
     if (!b)
         return;
     check(b);
@@ -155,7 +155,7 @@ static void test_perf_script_flat(void)
     eq_int(perf_script_decode(
                STR("            perf  2034 1234.5:          1 cycles:  ffffffff8106 msr ([kernel.kallsyms])\n"
                    "            perf  2034 1234.6:          9 cycles:  ffffffff8106 msr ([kernel.kallsyms])\n"),
-               0, &b, &e),
+               0, false, &b, &e),
            0);
     if (!b)
         return;
@@ -165,7 +165,7 @@ static void test_perf_script_flat(void)
     ok(!perf_script_probe(STR("main;a 12\n")));
     ok(!perf_script_probe(STR("main 12\nb 3\n")));
     ok(perf_script_probe(STR("ls  7496 \n\tffffffff816df2b6 __d_lookup_rcu\n\n")));
-    ok(perf_script_decode(STR("hello\n"), 0, &b, &e) < 0);
+    ok(perf_script_decode(STR("hello\n"), 0, false, &b, &e) < 0);
 }
 
 /* --- speedscope --- */
@@ -214,7 +214,7 @@ static int torture(void)
     int r = folded_decode(STR("a;b_[i];c_[k] 1\na 2\n"), NULL, &a, NULL);
 
     if (r == 0)
-        r = perf_script_decode(str_from(perf), 0, &b, NULL);
+        r = perf_script_decode(str_from(perf), 0, false, &b, NULL);
     if (r == 0)
         r = folded_encode(b, b->profiles, 1, true, &out, NULL);
     if (r == 0)

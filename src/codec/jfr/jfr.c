@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/wrap.h"
 #include "codec/jfr/jfr_reader.h"
 #include "model/builder.h"
 
@@ -116,6 +117,16 @@ static int64_t ticks_to_ns(const struct jfr_reader *r, int64_t ticks)
     return ns > INT64_MAX ? INT64_MAX : (int64_t) ns;
 }
 
+/* When an event ended. */
+static int64_t end_of(const struct jfr_reader *r, const struct jfr_object *o)
+{
+    int64_t since = wrap_sub(o->v[JFR_START].n, r->start_ticks);
+
+    if (!r->start_ns || !o->v[JFR_START].n || since < 0)
+        return 0;
+    return wrap_add(r->start_ns, wrap_add(ticks_to_ns(r, since), ticks_to_ns(r, o->v[JFR_DURATION].n)));
+}
+
 static int add(struct jfr_reader *r, enum jfr_kind kind, const struct jfr_object *o, int64_t first, int64_t second)
 {
     struct sum_row row = {.profile = kind, .values = {first, second}};
@@ -123,6 +134,7 @@ static int add(struct jfr_reader *r, enum jfr_kind kind, const struct jfr_object
     if (first < 0 || second < 0 || !jfr_stack(r, (uint64_t) o->v[JFR_STACK].n, &row.stack))
         return 0;
     row.attrs = jfr_attrs(r, o);
+    row.time = end_of(r, o);
     return builder_error(r->b) ? builder_error(r->b) : sample_sum_add(&r->sum, &row);
 }
 
@@ -262,6 +274,8 @@ static int read_header(struct jfr_reader *r, size_t at, struct err *e)
                        (unsigned long long) size, (size_t) r->data.n - at);
     r->start = at;
     r->end = at + (size_t) size;
+    r->start_ticks = (int64_t) be64(h + 48);
+    r->start_ns = start <= CLOCK_MAX ? (int64_t) start : 0;
     r->ticks_per_s = ticks > 0 && ticks <= INT64_MAX ? (int64_t) ticks : NS_PER_S;
     if (start <= INT64_MAX && duration <= INT64_MAX - start) {
         r->time_ns = r->time_ns ? MIN(r->time_ns, (int64_t) start) : (int64_t) start;
@@ -325,38 +339,36 @@ static int64_t kind_period(const struct jfr_reader *r, enum jfr_kind kind, int64
     }
 }
 
-static void write_profile(struct jfr_reader *r, enum jfr_kind kind, int64_t given)
+static int write_profile(struct jfr_reader *r, enum jfr_kind kind, int64_t given)
 {
-    uint32_t n = kinds[kind].types[1].type ? 2 : 1;
     struct value_type types[2] = {build_type(r->b, &kinds[kind].types[0]), build_type(r->b, &kinds[kind].types[1])};
-    struct value_type period_type = build_type(r->b, &kinds[kind].period);
     int64_t period = kind_period(r, kind, given);
-    struct profile *p = builder_profile(r->b, types, n);
+    struct profile as = {.types = types,
+                         .n_types = kinds[kind].types[1].type ? 2 : 1,
+                         .period_type = build_type(r->b, &kinds[kind].period),
+                         .period = kind <= KIND_NATIVE && kind != KIND_CPU_TIME ? period : 0,
+                         .time_ns = r->time_ns,
+                         .duration_ns = r->end_ns - r->time_ns};
 
-    if (p) {
-        p->period_type = period_type;
-        p->period = kind <= KIND_NATIVE && kind != KIND_CPU_TIME ? period : 0;
-        p->time_ns = r->time_ns;
-        p->duration_ns = r->end_ns - r->time_ns;
-    }
-    sample_sum_write(&r->sum, kind, n, period, r->b);
+    return sample_sum_write(&r->sum, kind, &as, period, r->b);
 }
 
 static int write_profiles(struct jfr_reader *r, int64_t given, struct err *e)
 {
-    int n = 0;
+    int n = 0, rc = 0;
 
     if (r->event_name)
         builder_resource_attr_str(r->b, STR("jfr_event"), builder_batch(r->b)->dict.strings[r->event_name]);
-    for (int k = 0; k < KINDS; k++) {
+    for (int k = 0; rc == 0 && k < KINDS; k++) {
         if (!sample_sum_has(&r->sum, (uint32_t) k) || (k == KIND_EXECUTION && !r->wall_event))
             continue;
-        write_profile(r, (enum jfr_kind) k, given);
+        rc = write_profile(r, (enum jfr_kind) k, given);
         n++;
     }
-    return n ? 0
-             : err_set(e, -ENODATA,
-                       "JFR: the recording has no samples of CPU, wall clock, allocations, locks or native memory");
+    return rc < 0 ? rc
+           : n    ? 0
+                  : err_set(e, -ENODATA,
+                            "JFR: the recording has no samples of CPU, wall clock, allocations, locks or native memory");
 }
 
 /* --- the whole recording --- */
@@ -384,8 +396,10 @@ static int read_recording(struct jfr_reader *r, const struct jfr_options *o, str
 int jfr_decode(struct str data, const struct jfr_options *opts, struct batch **ret, struct err *e)
 {
     struct jfr_options o = opts ? *opts : (struct jfr_options){0};
-    struct jfr_reader r = {
-        .data = data, .memory = o.memory, .threads = !o.no_threads, .sum = {.limit = sample_sum_limit(o.memory)}};
+    struct jfr_reader r = {.data = data,
+                           .memory = o.memory,
+                           .threads = !o.no_threads,
+                           .sum = {.limit = sample_sum_limit(o.memory), .times = o.times}};
     int rc = read_recording(&r, &o, e);
 
     if (rc == 0)

@@ -40,6 +40,7 @@ struct jfr_options {
      * An event's contextId chooses the context. */
     struct str labels;
     bool no_threads; /* leave out the attributes thread.name and thread.id */
+    bool times;      /* keep those of samples (sample_sum.h) */
     size_t memory;   /* bytes of the batch, and of the tables needed while decoding; 0 = no limit */
 };
 

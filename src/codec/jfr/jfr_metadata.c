@@ -21,6 +21,7 @@ struct named_number {
 
 static const struct named_number slots[] = {
     {"duration", JFR_DURATION},
+    {"startTime", JFR_START},
     {"sampledThread", JFR_THREAD},
     {"eventThread", JFR_THREAD},
     {"stackTrace", JFR_STACK},

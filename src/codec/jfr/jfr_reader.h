@@ -30,6 +30,7 @@ struct builder;
 enum jfr_slot {
     JFR_SLOT_NONE,
     JFR_DURATION,
+    JFR_START,
     JFR_THREAD, /* sampledThread, eventThread */
     JFR_STACK,
     JFR_STATE,
@@ -126,7 +127,7 @@ struct jfr_reader {
     size_t memory;
     /* the chunk that is read */
     size_t start, end;
-    int64_t ticks_per_s;
+    int64_t ticks_per_s, start_ticks, start_ns; /* start_ns: when its first tick was; 0 = not known */
     uint64_t steps;
     struct arena arena; /* of the chunk: texts, and fields */
     struct jfr_class *classes;

@@ -348,11 +348,13 @@ static struct run thread_attrs(struct fox_reader *x, const struct fox_thread *th
 
 static int add_samples(struct fox_reader *x, struct fox_tables *t, const struct fox_thread *th)
 {
-    struct json_numbers stack = {0}, weight = {0}, cpu = {0};
-    const struct fox_column columns[] = {{"stack", &stack}, {"weight", &weight}, {"threadCPUDelta", &cpu}};
+    struct json_numbers stack = {0}, weight = {0}, cpu = {0}, time = {0}, deltas = {0};
+    const struct fox_column columns[] = {
+        {"stack", &stack}, {"weight", &weight}, {"threadCPUDelta", &cpu}, {"time", &time}, {"timeDeltas", &deltas}};
     bool bytes = str_is(th->weight_type, "bytes"), ms = str_is(th->weight_type, "tracing-ms");
     struct run attrs = thread_attrs(x, th);
     int r = read_table(x, th->raw.samples, columns, ARRAY_SIZE(columns));
+    double at = 0;
     enum fox_kind kind = bytes ? FOX_BYTES : cpu.n && x->cpu_scale > 0 ? FOX_CPU : FOX_WALL;
 
     for (size_t i = 0; i < stack.n && r == 0; i++) {
@@ -360,8 +362,11 @@ static int add_samples(struct fox_reader *x, struct fox_tables *t, const struct 
         double w = weight.n ? json_numbers_at(&weight, i) : 1;
         struct sum_row sum = {.profile = kind, .attrs = attrs};
 
+        at = time.n ? json_numbers_at(&time, i) : at + json_numbers_at(&deltas, i);
         if (row < 0)
             continue;
+        if ((time.n || deltas.n) && kind != FOX_BYTES)
+            sum.time = MAX(json_profile_round(at, 1e6), 1);
         sum.values[0] = json_profile_round(ms ? 1 : w, 1);
         sum.values[1] = kind == FOX_CPU ? json_profile_round(json_numbers_at(&cpu, i), x->cpu_scale)
                                         : json_profile_round(ms ? w : w * x->interval_ms, 1e6);
@@ -373,6 +378,8 @@ static int add_samples(struct fox_reader *x, struct fox_tables *t, const struct 
     json_numbers_done(&stack);
     json_numbers_done(&weight);
     json_numbers_done(&cpu);
+    json_numbers_done(&time);
+    json_numbers_done(&deltas);
     return r;
 }
 
@@ -605,15 +612,14 @@ int firefox_read(struct json_profile *p, struct err *e)
         return r;
     if (!p->sum.n)
         return err_set(e, -ENODATA, "%s: no samples", p->format);
-    for (uint32_t k = 0; k < 3; k++) {
+    for (uint32_t k = 0; r == 0 && k < 3; k++) {
         struct value_type types[2] = {{builder_string(p->b, STR("samples")), builder_string(p->b, STR("count"))},
                                       {builder_string(p->b, kinds[k].type), builder_string(p->b, kinds[k].unit)}};
         uint32_t n = k == FOX_BYTES ? 1 : 2;
 
         if (!used[k])
             continue;
-        builder_profile(p->b, n == 1 ? &types[1] : types, n);
-        sample_sum_write(&p->sum, k, n, 1, p->b);
+        r = sample_sum_write(&p->sum, k, &(struct profile){.types = n == 1 ? &types[1] : types, .n_types = n}, 1, p->b);
     }
-    return 0;
+    return r;
 }

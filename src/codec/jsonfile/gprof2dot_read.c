@@ -153,7 +153,5 @@ int gprof2dot_read(struct json_profile *p, struct err *e)
     bytes = costs_bytes(p, costs);
     type = (struct value_type){builder_string(p->b, bytes ? STR("inuse_space") : STR("samples")),
                                builder_string(p->b, bytes ? STR("bytes") : STR("count"))};
-    builder_profile(p->b, &type, 1);
-    sample_sum_write(&p->sum, 0, 1, 1, p->b);
-    return 0;
+    return sample_sum_write(&p->sum, 0, &(struct profile){.types = &type, .n_types = 1}, 1, p->b);
 }

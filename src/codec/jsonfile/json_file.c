@@ -83,9 +83,11 @@ enum json_file_form json_file_detect(struct str text)
     return form;
 }
 
-int json_file_decode(struct str text, enum json_file_form form, size_t memory, struct batch **ret, struct err *e)
+int json_file_decode(struct str text, enum json_file_form form, size_t memory, bool times, struct batch **ret,
+                     struct err *e)
 {
-    struct json_profile p = {.text = text, .memory = memory, .sum = {.limit = sample_sum_limit(memory)}};
+    struct json_profile p = {
+        .text = text, .memory = memory, .sum = {.limit = sample_sum_limit(memory), .times = times}};
     int r = builder_new(&(struct builder_limits){.memory = memory}, &p.b);
 
     if (form == JSON_FILE_NONE)

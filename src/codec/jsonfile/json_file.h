@@ -28,8 +28,9 @@ enum json_file_form {
 };
 
 enum json_file_form json_file_detect(struct str text);
-/* Decodes text as one of the forms. memory bounds the batch and the tables needed while decoding; 0 = no limit. -EINVAL
+/* Decodes text as one of the forms. times: keeps those of samples (sample_sum.h). memory bounds the batch and the tables needed while decoding; 0 = no limit. -EINVAL
  * with an error message that names the format, and the byte where the JSON is malformed. */
-int json_file_decode(struct str text, enum json_file_form form, size_t memory, struct batch **ret, struct err *e);
+int json_file_decode(struct str text, enum json_file_form form, size_t memory, bool times, struct batch **ret,
+                     struct err *e);
 
 #endif

@@ -40,7 +40,8 @@ struct speed_reader {
     uint32_t n_types;
     /* the profile that is read */
     struct sum_row row;
-    double scale;
+    double scale, at; /* at: the end of the last sample, in the profile's unit */
+    bool is_time;
     uint32_t *stack;
     size_t cap_stack;
 };
@@ -87,6 +88,7 @@ static int add_sample(struct speed_reader *s, size_t n, double weight)
     }
     row.stack = builder_stack(s->p->b, s->stack, (uint32_t) n);
     row.values[0] = json_profile_round(weight, s->scale);
+    row.time = s->is_time ? MAX(json_profile_round(s->at, s->scale), 1) : 0;
     return builder_error(s->p->b) ? builder_error(s->p->b) : sample_sum_add(&s->p->sum, &row);
 }
 
@@ -115,6 +117,7 @@ static int read_sampled(struct speed_reader *s, struct str samples, struct str w
         json_begin_array(&j);
         while (r == 0 && json_next_item(&j))
             r = push_frame(s, &j, &n, json_double(&j));
+        s->at += weight;
         if (r == 0 && !j.err)
             r = add_sample(s, n, weight);
     }
@@ -167,6 +170,7 @@ static int read_evented(struct speed_reader *s, struct str events, struct json *
             r = array_reserve(s->stack, s->cap_stack, n, STACK_MAX);
             if (r == 0) {
                 memcpy(s->stack, open, n * sizeof *open);
+                s->at = ev.at;
                 r = add_sample(s, n, ev.at - last);
             }
         }
@@ -185,6 +189,7 @@ static int read_evented(struct speed_reader *s, struct str events, struct json *
 
 struct speed_profile {
     struct str type, name, unit, samples, weights, events;
+    double start;
 };
 
 /* The number of the profile with this type, which is added if it is new. */
@@ -199,6 +204,8 @@ static int choose_type(struct speed_reader *s, const struct speed_profile *x, st
             u = &units[i];
     t = (struct value_type){builder_string(b, s->ours && x->name.n ? x->name : u->type), builder_string(b, u->unit)};
     s->scale = u->scale;
+    s->at = x->start;
+    s->is_time = !s->ours && str_is(u->unit, "nanoseconds"); /* those that wick writes are not in the order of time */
     s->row = (struct sum_row){.profile = s->n_types};
     for (uint32_t i = 0; i < s->n_types; i++)
         if (s->types[i].type == t.type && s->types[i].unit == t.unit)
@@ -237,6 +244,8 @@ static int read_profile(struct speed_reader *s, struct json *j, struct err *e)
             x.weights = json_raw(j);
         else if (str_is(key, "events"))
             x.events = json_raw(j);
+        else if (str_is(key, "startValue") && json_peek(j) == JSON_NUMBER)
+            x.start = json_double(j);
         else
             json_skip(j);
     }
@@ -263,11 +272,9 @@ static int read_profiles(struct speed_reader *s, struct str profiles, struct err
         return r < 0 ? r : json_profile_error(s->p, &j, e);
     if (!s->p->sum.n)
         return err_set(e, -ENODATA, "%s: no samples", s->p->format);
-    for (uint32_t i = 0; i < s->n_types; i++) {
-        builder_profile(s->p->b, &s->types[i], 1);
-        sample_sum_write(&s->p->sum, i, 1, 1, s->p->b);
-    }
-    return 0;
+    for (uint32_t i = 0; r == 0 && i < s->n_types; i++)
+        r = sample_sum_write(&s->p->sum, i, &(struct profile){.types = &s->types[i], .n_types = 1}, 1, s->p->b);
+    return r;
 }
 
 static int read_all(struct speed_reader *s, struct err *e)

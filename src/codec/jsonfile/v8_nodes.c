@@ -170,6 +170,8 @@ int v8_samples_add(struct json_profile *p, struct v8_nodes *n, const struct json
             continue;
         row.values[0] = 1;
         row.values[1] = MAX(json_profile_round(us, 1000), 0);
+        if (deltas->n)
+            row.time = wrap_add(MAX(as->time, 1), json_profile_round(at + MAX(us, 0), 1000));
         r = json_profile_stack(p, &n->nodes, (size_t) node, &row.stack);
         if (r == 0)
             r = sample_sum_add(&p->sum, &row);
@@ -177,13 +179,11 @@ int v8_samples_add(struct json_profile *p, struct v8_nodes *n, const struct json
     return r;
 }
 
-void v8_profile_write(struct json_profile *p, uint32_t profile, bool timed, int64_t duration_ns)
+int v8_profile_write(struct json_profile *p, uint32_t profile, bool timed, int64_t duration_ns)
 {
     struct value_type types[2] = {{builder_string(p->b, STR("samples")), builder_string(p->b, STR("count"))},
                                   {builder_string(p->b, STR("wall")), builder_string(p->b, STR("nanoseconds"))}};
-    struct profile *out = builder_profile(p->b, types, timed ? 2 : 1);
+    struct profile as = {.types = types, .n_types = timed ? 2 : 1, .duration_ns = MAX(duration_ns, 0)};
 
-    if (out)
-        out->duration_ns = MAX(duration_ns, 0);
-    sample_sum_write(&p->sum, profile, timed ? 2 : 1, 1, p->b);
+    return sample_sum_write(&p->sum, profile, &as, 1, p->b);
 }

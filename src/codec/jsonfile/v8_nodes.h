@@ -29,10 +29,11 @@ int v8_nodes_read(struct json_profile *p, struct v8_nodes *n, struct str array);
 int64_t v8_nodes_find(const struct v8_nodes *n, double id);
 
 /* Adds samples, which are ids of nodes, to profile `profile` of the sums: one count each, and the time until the next one.
- * deltas[i] are the microseconds from sample i - 1 to i; end_us is the time from the first one to the end. */
+ * deltas[i] are the microseconds from sample i - 1 to i; end_us is the time from the first one to the end; as->time is when the
+ * profile began. */
 int v8_samples_add(struct json_profile *p, struct v8_nodes *n, const struct json_numbers *samples,
                    const struct json_numbers *deltas, double end_us, const struct sum_row *as);
 /* Writes the profile of types samples/count and wall/nanoseconds. */
-void v8_profile_write(struct json_profile *p, uint32_t profile, bool timed, int64_t duration_ns);
+int v8_profile_write(struct json_profile *p, uint32_t profile, bool timed, int64_t duration_ns);
 
 #endif

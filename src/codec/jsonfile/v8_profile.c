@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "codec/jsonfile/v8_nodes.h"
 #include "model/builder.h"
+#include "model/semconv.h"
 
 enum { HEAP_DEPTH_MAX = 4096, TRACE_PROFILES_MAX = 4096 };
 
@@ -76,7 +77,8 @@ static int cpuprofile_build(struct json_profile *p, struct cpuprofile *c, struct
     if (r == -EINVAL)
         return err_set(e, r, "%s: 'nodes' is not a list of nodes", p->format);
     if (r == 0 && c->samples.n)
-        r = v8_samples_add(p, &c->n, &c->samples, &c->deltas, c->end - c->start, &(struct sum_row){0});
+        r = v8_samples_add(p, &c->n, &c->samples, &c->deltas, c->end - c->start,
+                           &(struct sum_row){.time = json_profile_round(c->start, 1000)});
     else if (r == 0)
         r = add_hits(p, &c->n);
     if (r == -EINVAL)
@@ -84,7 +86,7 @@ static int cpuprofile_build(struct json_profile *p, struct cpuprofile *c, struct
     if (r == 0 && !p->sum.n)
         return err_set(e, -ENODATA, "%s: no samples", p->format);
     if (r == 0)
-        v8_profile_write(p, 0, c->samples.n > 0, json_profile_round(c->end - c->start, 1000));
+        r = v8_profile_write(p, 0, c->samples.n > 0, json_profile_round(c->end - c->start, 1000));
     return r;
 }
 
@@ -197,10 +199,8 @@ int heapprofile_read(struct json_profile *p, struct err *e)
         r = add_heap_sizes(&h);
     if (r == 0 && !p->sum.n)
         r = err_set(e, -ENODATA, "%s: no samples", p->format);
-    if (r == 0) {
-        builder_profile(p->b, &type, 1);
-        sample_sum_write(&p->sum, 0, 1, 1, p->b);
-    }
+    if (r == 0)
+        r = sample_sum_write(&p->sum, 0, &(struct profile){.types = &type, .n_types = 1}, 1, p->b);
     mem_free(h.sizes);
     v8_nodes_done(&h.n);
     return r;
@@ -211,7 +211,7 @@ int heapprofile_read(struct json_profile *p, struct err *e)
 /* The profile of one thread: its chunks follow one another. */
 struct trace_profile {
     struct str id;
-    double pid;
+    double pid, tid; /* tid: 0 = not known */
     struct cpuprofile c;
 };
 
@@ -223,7 +223,7 @@ struct chrome_trace {
 
 struct trace_event {
     struct str name, id, args;
-    double pid;
+    double pid, tid;
 };
 
 static struct trace_profile *find_profile(struct chrome_trace *t, const struct trace_event *ev, int *ret)
@@ -245,6 +245,8 @@ static int read_data(struct chrome_trace *t, struct json *j, struct trace_profil
     while (r == 0 && json_next_key(j, &key)) {
         if (str_is(key, "timeDeltas")) {
             r = json_numbers_read(t->p, j, &to->c.deltas);
+        } else if (str_is(key, "startTime") && json_peek(j) == JSON_NUMBER) {
+            to->c.start = json_double(j);
         } else if (str_is(key, "cpuProfile") && json_peek(j) == JSON_OBJECT) {
             json_begin_object(j);
             while (r == 0 && json_next_key(j, &key)) {
@@ -276,6 +278,8 @@ static int read_args(struct chrome_trace *t, const struct trace_event *ev)
     if (!str_is(ev->name, "Profile") && !str_is(ev->name, "ProfileChunk") && !str_is(ev->name, "CpuProfile"))
         return 0;
     to = find_profile(t, ev, &r);
+    if (to && !str_is(ev->name, "ProfileChunk")) /* chunks are of the thread that writes them */
+        to->tid = ev->tid;
     json_init(&j, ev->args, &t->p->arena);
     json_begin_object(&j);
     while (to && r == 0 && json_next_key(&j, &key)) {
@@ -300,6 +304,8 @@ static int read_event(struct chrome_trace *t, struct json *j)
             ev.id = json_raw(j);
         else if (str_is(key, "pid"))
             ev.pid = json_peek(j) == JSON_NUMBER ? json_double(j) : (json_skip(j), 0);
+        else if (str_is(key, "tid"))
+            ev.tid = json_peek(j) == JSON_NUMBER ? json_double(j) : (json_skip(j), 0);
         else if (str_is(key, "args"))
             ev.args = json_raw(j);
         else
@@ -351,16 +357,23 @@ int chrome_trace_read(struct json_profile *p, struct err *e)
 
     for (size_t i = 0; i < t.n && r == 0; i++) {
         struct cpuprofile *c = &t.v[i].c;
-        uint32_t pid = builder_attr_int(p->b, STR("process.pid"), json_profile_round(t.v[i].pid, 1), (struct str){0});
+        uint32_t attrs[2], n = 0;
 
-        r = v8_samples_add(p, &c->n, &c->samples, &c->deltas, 0,
-                           &(struct sum_row){.attrs = builder_attrs(p->b, &pid, 1)});
+        attrs[n++] =
+            builder_attr_int(p->b, STR(SEMCONV_PROCESS_PID), json_profile_round(t.v[i].pid, 1), (struct str){0});
+        if (t.v[i].tid)
+            attrs[n++] =
+                builder_attr_int(p->b, STR(SEMCONV_THREAD_ID), json_profile_round(t.v[i].tid, 1), (struct str){0});
+
+        r = v8_samples_add(
+            p, &c->n, &c->samples, &c->deltas, 0,
+            &(struct sum_row){.attrs = builder_attrs(p->b, attrs, n), .time = json_profile_round(c->start, 1000)});
     }
     if (r == 0 && !p->sum.n)
         r = err_set(e, -ENODATA, "%s: no samples; record with the category disabled-by-default-v8.cpu_profiler",
                     p->format);
     if (r == 0)
-        v8_profile_write(p, 0, true, 0);
+        r = v8_profile_write(p, 0, true, 0);
     for (size_t i = 0; i < t.n; i++) {
         v8_nodes_done(&t.v[i].c.n);
         json_numbers_done(&t.v[i].c.samples);

@@ -103,15 +103,47 @@ static struct str file_name(struct http_request *q)
     return (struct str){copy, copy ? name.n : 0};
 }
 
-/* The profile is put at the present: it ends now. */
+/* The first and the last time of a sample; false if none has one, or they are too far apart to be shown as one profile. */
+static bool range_of(const struct batch *b, uint64_t *ret_first, uint64_t *ret_last)
+{
+    *ret_first = UINT64_MAX;
+    *ret_last = 0;
+    for (uint32_t i = 0; i < b->n_timestamps; i++) {
+        *ret_first = MIN(*ret_first, b->timestamps[i]);
+        *ret_last = MAX(*ret_last, b->timestamps[i]);
+    }
+    return *ret_last > 0 && *ret_last - *ret_first <= DURATION_MAX;
+}
+
+/* Without times, which are too far apart: a sample that has nothing else gets its number. */
+static void drop_times(struct batch *b)
+{
+    for (uint32_t i = 0; i < b->n_samples; i++)
+        if (b->samples[i].values.n)
+            b->samples[i].timestamps.n = 0;
+}
+
+/* The profile is put at the present: it, or its last sample, ends now. */
 static void set_times(struct upload_call *c, struct batch *b)
 {
+    uint64_t first, last;
+    bool timed = range_of(b, &first, &last);
+
     c->to_ns = c->from_ns = clock_wall();
+    if (!timed)
+        drop_times(b);
+    for (uint32_t i = 0; timed && i < b->n_timestamps; i++)
+        b->timestamps[i] = (uint64_t) c->to_ns - (last - b->timestamps[i]);
     for (uint32_t i = 0; i < b->n_profiles; i++) {
         struct profile *p = &b->profiles[i];
 
         p->duration_ns = MIN(MAX(p->duration_ns, 0), DURATION_MAX);
-        p->time_ns = c->to_ns - p->duration_ns;
+        if (timed && p->time_ns > 0 &&
+            (uint64_t) p->time_ns <= last) /* parts of it stay where they are to each other */
+            p->time_ns = c->to_ns - MIN((int64_t) (last - (uint64_t) p->time_ns), DURATION_MAX);
+        else
+            p->time_ns = c->to_ns - p->duration_ns;
+        p->duration_ns = MIN(p->duration_ns, c->to_ns - p->time_ns);
         memset(p->id, 0, sizeof p->id);
         c->from_ns = MIN(c->from_ns, p->time_ns);
     }
@@ -139,7 +171,7 @@ static void add_type(struct upload_call *c, const struct batch *b, const struct 
 static int decode(struct upload_call *c, struct batch **ret, struct err *e)
 {
     _cleanup_(buf_done) struct buf inflated = BUF_INIT, in = BUF_INIT;
-    struct input_limits limits = {.inflated = c->s->max_inflated ? c->s->max_inflated : INFLATED_MAX};
+    struct input_limits limits = {.inflated = c->s->max_inflated ? c->s->max_inflated : INFLATED_MAX, .times = true};
     struct label labels[] = {{STR(SEMCONV_SERVICE_NAME), c->service},
                              {STR(SEMCONV_SERVICE_NAMESPACE), STR(SEMCONV_WICK_UPLOADS)},
                              {STR(SEMCONV_SERVICE_VERSION), str_from(c->instance)},

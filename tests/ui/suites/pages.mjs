@@ -197,7 +197,11 @@ export default async function (t) {
                 text.slice(0, 900),
             );
             await page.getByRole("button", {name: "Alert on this"}).click();
-            await page.getByRole("dialog").getByText("- name: encode").waitFor();
+            equal(
+                await page.getByRole("dialog").getByLabel("function").inputValue(),
+                "cart\\.encode",
+                "of the function",
+            );
             await page.getByRole("dialog").getByRole("button", {name: "Close"}).click();
         },
     );
@@ -231,16 +235,61 @@ export default async function (t) {
         );
         await t.clean(own, "settings");
     });
-    await t.check("the page of alerts makes a rule for any selection", async () => {
-        const alerts = await t.page();
-        await alerts.goto(`${t.url}/alerts`);
-        await alerts.getByRole("button", {name: "Add a rule"}).click();
-        await alerts.getByLabel("function").fill("cart.encode");
-        await alerts.getByLabel("function").press("Tab");
-        await alerts.getByRole("dialog").getByText("function: cart").waitFor();
-        await t.axe(alerts, "a new rule");
-        await t.clean(alerts, "alerts");
-    });
+    await t.check(
+        "alerts: a rule is tried, added, edited and deleted in the page, and the server keeps it",
+        async () => {
+            const alerts = await t.page({expected: [/status of 400/]}),
+                dialog = alerts.getByRole("dialog"),
+                kept = async () => (await (await alerts.request.get(`${t.url}/api/v1/alerts/rules`)).json()).rules;
+            const row = (text) => alerts.getByRole("row", {name: new RegExp(text)});
+            await alerts.goto(`${t.url}/alerts`);
+            await alerts.getByRole("button", {name: "Add a rule"}).click();
+            await dialog.getByLabel("name").fill("encode is dear");
+            await dialog.getByLabel("selector").fill('cpu{service.name="checkout"}');
+            await dialog.getByLabel("function").fill(".*cart\\.encode");
+            await dialog.getByLabel("limit").fill("lots");
+            await dialog.getByRole("button", {name: "Save"}).click();
+            await dialog.getByText("'lots' is not a limit for cpu, such as 20% or 1.5 cores").waitFor();
+            await dialog.getByLabel("limit").fill("1%");
+            await dialog.getByLabel("looks at the last").fill("2h");
+            await dialog.getByRole("button", {name: "Try it"}).click();
+            await dialog.getByText("would fire").waitFor();
+            equal(await kept(), [], "what was only tried");
+            await t.axe(alerts, "a new rule");
+            await t.shot(alerts, "rule");
+            await dialog.getByRole("button", {name: "Save"}).click();
+            await row("encode is dear").waitFor();
+            const [rule] = await kept();
+            equal(
+                {...rule, id: ""},
+                {
+                    id: "",
+                    name: "encode is dear",
+                    type: "threshold",
+                    selector: 'cpu{service.name="checkout"}',
+                    function: ".*cart\\.encode",
+                    over: "1%",
+                    window: "2h",
+                },
+                "what is kept",
+            );
+            await row("encode is dear").getByRole("button", {name: /edit/}).click();
+            equal(await dialog.getByLabel("limit").inputValue(), "1%", "the limit as it was written");
+            await dialog.getByLabel("limit").fill("99%");
+            await dialog.getByRole("button", {name: "Try it"}).click();
+            await dialog.getByText("quiet").waitFor();
+            await dialog.getByRole("button", {name: "Save"}).click();
+            await dialog.waitFor({state: "detached"});
+            equal((await kept())[0].over, "99%", "after the edit");
+            await row("encode is dear").getByRole("button", {name: /edit/}).click();
+            await dialog.getByRole("button", {name: "Delete"}).click();
+            await dialog.waitFor({state: "detached"});
+            await row("encode is dear").waitFor({state: "detached"});
+            equal(await kept(), [], "after it was deleted");
+            await t.axe(alerts, "alerts with rules");
+            await t.clean(alerts, "alerts");
+        },
+    );
     await t.shot(page, "function");
     await t.axe(page, "function");
     await t.check("labels: a chart per value, two are compared", async () => {

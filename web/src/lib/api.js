@@ -170,6 +170,15 @@ export async function post(name, body, type = "text/plain", params = {}) {
     return load(apiUrl(name, params), {method: "POST", body, headers: {"content-type": type}});
 }
 
+// Adds, replaces or deletes what the server keeps.
+export function change(method, name, body) {
+    forget();
+    return load(apiUrl(name), {
+        method,
+        ...(body ? {body: JSON.stringify(body), headers: {"content-type": "application/json"}} : {}),
+    });
+}
+
 export function forget() {
     changed = Date.now();
     cache.clear();

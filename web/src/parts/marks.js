@@ -2,7 +2,7 @@
 // What people keep on the server: notes on the chart, and saved views. Both belong to the tenant; changing them
 // needs the right to write.
 import {useEffect, useRef, useState} from "preact/hooks";
-import {apiUrl, forget, refusal, session, useData} from "../lib/api.js";
+import {apiUrl, change, session, useData} from "../lib/api.js";
 import {matchedValue} from "../lib/selector.js";
 import {clock} from "../lib/units.js";
 import {base, href, route, search} from "../lib/url.js";
@@ -10,16 +10,6 @@ import {RuleDialog} from "./alertbutton.js";
 import {Drop} from "./menu.js";
 
 const mayWrite = () => !session.value?.required || ["admin", "write"].includes(session.value?.scope);
-
-async function change(method, name, body) {
-    const r = await fetch(apiUrl(name), {
-        method,
-        credentials: "same-origin",
-        ...(body ? {body: JSON.stringify(body), headers: {"content-type": "application/json"}} : {}),
-    });
-    if (!r.ok) throw await refusal(r);
-    forget();
-}
 
 // A dialog with one text. save(text) returns a promise.
 function TextDialog({title, label, value = "", more, save, onClose}) {

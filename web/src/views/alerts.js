@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Alerts: what fires, the rules, and where messages are sent. Rules are written in wick.yaml.
-import {useState} from "preact/hooks";
+// Alerts: what fires, the rules, and where messages are sent. Rules are of wick.yaml, or were added here.
+import {useMemo, useState} from "preact/hooks";
 import {apiUrl, post, session, useData} from "../lib/api.js";
 import {ago, number} from "../lib/units.js";
-import {RuleDialog} from "../parts/alertbutton.js";
+import {badge as state, RuleDialog, Tried} from "../parts/alertbutton.js";
 import {LiveState} from "../parts/livestate.js";
 import {Box, Loaded} from "../parts/states.js";
 import {Table} from "../parts/table.js";
 
 const since = (text) => (text ? ago(Date.parse(text)) : "–");
-const verdictOf = (r) => (r.alerts.length ? "would fire" : "quiet");
-const state = (s) => <span class={"badge " + (s === "firing" ? "more" : "")}>{s}</span>;
 // Links lead to this server, whatever address it is known by elsewhere.
 export const inside = (url) => {
     try {
@@ -21,7 +19,7 @@ export const inside = (url) => {
     }
 };
 
-const ruleColumns = [
+const ruleColumns = (edit) => [
     {key: "name", title: "rule", value: (r) => r.name, show: (r) => r.name},
     {key: "state", title: "state", value: (r) => r.state, show: (r) => state(r.state)},
     {key: "type", title: "type", value: (r) => r.type, show: (r) => r.type},
@@ -51,6 +49,18 @@ const ruleColumns = [
                 </span>
             ) : (
                 ""
+            ),
+    },
+    {
+        key: "origin",
+        title: "kept in",
+        show: (r) =>
+            r.id ? (
+                <button class="link" title={`Try, change or delete ${r.name}`} onClick={() => edit(r.id)}>
+                    this server: edit
+                </button>
+            ) : (
+                "wick.yaml"
             ),
     },
 ];
@@ -102,22 +112,7 @@ function Try() {
             </button>
             {answer && (
                 <dialog open class="rule tried" aria-label="What the rules say now">
-                    {answer.error ? (
-                        <p class="wrong">{answer.error}</p>
-                    ) : (
-                        <ul class="alert-list">
-                            {(answer.rules ?? []).map((r) => (
-                                <li key={r.name}>
-                                    {state(r.error ? "not decided" : verdictOf(r))} <b>{r.name}</b>{" "}
-                                    <span class="muted">
-                                        {r.error ||
-                                            r.alerts.map((a) => a.summary).join("; ") ||
-                                            "does not fire on the data of now"}
-                                    </span>
-                                </li>
-                            ))}
-                        </ul>
-                    )}
+                    {answer.error ? <p class="wrong">{answer.error}</p> : <Tried rules={answer.rules ?? []} />}
                     <button class="main" onClick={() => set(null)}>
                         Close
                     </button>
@@ -128,15 +123,21 @@ function Try() {
 }
 
 export function Alerts() {
-    const data = useData(apiUrl("alerts"), {live: true}),
-        [adding, add] = useState(false);
+    const [asking, ask] = useState(""),
+        [changes, changed] = useState(0);
+    const data = useData(apiUrl("alerts", {t: changes || ""}), {live: true}),
+        given = useData(
+            asking && asking !== "new" ? apiUrl("alerts/rules", {t: changes || ""}) : null,
+        ).data?.rules.find((r) => r.id === asking),
+        columns = useMemo(() => ruleColumns(ask), []);
+    const close = () => (ask(""), changed((n) => n + 1));
     return (
         <>
             <div class="bar">
                 <h1>Alerts</h1>
                 <span class="grow" />
                 {data.data?.rules.length ? <Try /> : ""}
-                <button class="main" onClick={() => add(true)}>
+                <button class="main" onClick={() => ask("new")}>
                     Add a rule
                 </button>
                 <LiveState range={{live: true}} />
@@ -149,8 +150,8 @@ export function Alerts() {
                     nothing={
                         <Box title="No rules yet">
                             <p>
-                                Rules are written in wick.yaml under <code>alerts:</code>. <b>Add a rule</b> makes one,
-                                as does <b>Alert on this</b> on the page of a function.
+                                <b>Add a rule</b> makes one that this server keeps, as does <b>Alert on this</b> on the
+                                page of a function. Rules can also be written in wick.yaml, under <code>alerts:</code>.
                             </p>
                         </Box>
                     }
@@ -167,9 +168,9 @@ export function Alerts() {
                                 </h2>
                                 <Table
                                     caption="all rules"
-                                    columns={ruleColumns}
+                                    columns={columns}
                                     rows={d.rules}
-                                    rowKey={(r) => r.name}
+                                    rowKey={(r) => r.id + r.name}
                                     sort={{key: "name", up: true}}
                                     still
                                 />
@@ -204,7 +205,8 @@ export function Alerts() {
                     )}
                 </Loaded>
             </div>
-            {adding && <RuleDialog query="cpu" fn="" onClose={() => add(false)} />}
+            {asking === "new" && <RuleDialog onClose={close} />}
+            {given && <RuleDialog key={given.id} given={given} onClose={close} />}
         </>
     );
 }
