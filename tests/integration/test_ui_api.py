@@ -262,6 +262,30 @@ def test_deploys(server):
     assert {k for k, d in got.items() if d["deployed"]} == {("web", "1.4"), ("web", "1.5"), ("db", "10")}
 
 
+def test_a_tool_is_no_deploy(server):
+    """A compiler of chosen versions that is run again and again, in processes of ten seconds; a service of the same versions whose
+    process keeps running; and one whose sender does not say which process it is."""
+    now = time.time_ns()
+
+    def run(service, version, pid, ago, seconds):
+        r = ui_data.Request(service, version)
+        if pid:
+            r.r.resource_profiles[0].resource.attributes.add(key="process.pid").value.int_value = pid
+        for at in range(0, seconds, 5):
+            r.profile("cpu", "nanoseconds", now - (ago - at) * 10**9, [(("main", "work"), 4 * 10**9)], 5 * 10**9)
+        status, body = server.send(r.done())
+        assert status == 200, body
+
+    for i in range(20):
+        run("compiler", "5.8.2" if i < 10 else "5.9.3", 5000 + i, 1200 - 30 * i, 10)
+    for name, pid in (("daemon", 4000), ("silent", 0)):
+        run(name, "1.0", pid, 1200, 300)
+        run(name, "2.0", pid and pid + 1, 880, 300)
+    answer = json.loads(ask(server, "GET", "/api/v1/deploys?query=cpu&from=now-1h")[2])["deploys"]
+    got = {(d["service"], d["version"]) for d in answer if d["deployed"]}
+    assert {("daemon", "2.0"), ("silent", "2.0")} <= got and not [x for x in got if x[0] == "compiler"], got
+
+
 def test_steps_are_no_shorter_than_the_interval(server):
     """Profiles every minute: a chart of ten minutes has no steps without profiles between those with."""
     now = time.time_ns()
