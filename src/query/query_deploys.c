@@ -16,7 +16,7 @@
 #include "query/program_of.h"
 #include "query/verdict.h"
 
-enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256, IDS_MAX = 4 };
+enum { STARTS_MAX = 1 << 24, PAIRS_MAX = 1 << 16, PAIRS_CACHED = 256, IDS_MAX = 4, TOOL_PROCESSES = 2 };
 static const int64_t RUN_GAP_NS = 3 * 60 * NS_PER_S;     /* a version without profiles for this long has stopped */
 static const int64_t DURATION_MAX_NS = 86400 * NS_PER_S; /* longest duration of a profile; longer ones count as this */
 static const int64_t LIVED_NS = 120 * NS_PER_S, OVERLAP_NS = 180 * NS_PER_S; /* of versions that are build IDs */
@@ -178,7 +178,6 @@ struct deploy_look {
     const struct query_params *like;
     struct str type;
     struct query_deploys *all;
-    int64_t to; /* end of the range */
 };
 
 /* Whether a version that is a build ID is one of a program that keeps running: it lived for two minutes, the versions before it
@@ -226,8 +225,7 @@ static int read_program(const struct deploy_look *x, const struct query_deploy *
     return r < 0 ? r : program_read(x->store, &p, d->version, &x->all->arena, ret, e);
 }
 
-/* Whether what runs is a tool that is run again and again, or was run once: processes that came and went. One that began only
- * now may be the first of a service. */
+/* Whether what runs is a tool that is run again and again: several processes that came and went. */
 static int is_tool(const struct deploy_look *x, const struct query_deploy *d, bool *ret, struct err *e)
 {
     struct program_processes seen;
@@ -237,7 +235,7 @@ static int is_tool(const struct deploy_look *x, const struct query_deploy *d, bo
     if (r == 0)
         r = program_processes_read(x->store, &p, TOOL_STEP_NS, &seen, e);
     if (r == 0)
-        *ret = seen.n && seen.longest <= TOOL_NS && (seen.n > 2 || d->last < x->to - RUN_GAP_NS);
+        *ret = seen.n > TOOL_PROCESSES && seen.longest <= TOOL_NS;
     return r;
 }
 
@@ -316,8 +314,7 @@ int query_deploys(struct store *s, const struct query *q, const struct query_par
         follow_runs(x);
         qsort(ret->v, ret->n, sizeof *ret->v, by_service);
         mark_latest(ret);
-        r = find_all_previous(
-            &(struct deploy_look){s, like, q->selectors[q->is_diff].type, ret, q->q.columns[q->is_diff].to}, e);
+        r = find_all_previous(&(struct deploy_look){s, like, q->selectors[q->is_diff].type, ret}, e);
     }
     mem_free(x->v);
     mem_free(x);
