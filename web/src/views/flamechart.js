@@ -52,7 +52,8 @@ function Nothing({d}) {
                 {d?.untimed
                     ? "These profiles do not say when each sample was taken."
                     : "No thread was sampled in this time."}{" "}
-                The agent, libwick and OpenTelemetry’s eBPF profiler send the times of samples.
+                The agent, libwick and OpenTelemetry’s eBPF profiler send the times of samples; files of perf, JFR, V8,
+                Chrome, the Firefox Profiler and speedscope have them.
             </p>
             <p>
                 <button onClick={() => patch({win: "", cell: "", cell2: ""})}>Show the whole range</button>
