@@ -19,8 +19,8 @@ struct alert_definition {
 };
 extern const struct record_field alert_definition_fields[];
 
-/* A definition as alert_rules_new() takes it; what it points to lives as long as c. An invalid one is no failure: it gets its
- * problem. Negative only without memory. */
+/* A definition as alert_rules_new() takes it; what it points to lives as long as c. An invalid one succeeds, and gets its problem.
+ * -ENOMEM. */
 int alert_definition_read(const struct alert_definition *d, struct conf *c, struct alert_added *ret);
 
 #endif
