@@ -431,7 +431,8 @@ static int store_run(int argc, char **argv)
     };
     struct store_options o = {.keep = INT64_MIN};
     struct err e = {0};
-    int n, r = args_parse(store_args, &o, argc - 1, argv + 1, &n, &e);
+    char dir[PATH_SIZE];
+    int status, n, r = args_parse(store_args, &o, argc - 1, argv + 1, &n, &e);
 
     if (r < 0)
         return command_misused("store", "%s", e.message);
@@ -448,7 +449,13 @@ static int store_run(int argc, char **argv)
             return command_misused("store", "%s: '%s' and --store exclude each other", argv[1], argv[2]);
         o.store = argv[2];
     }
-    return command_verb("store", verbs, &o, n, argv + 1);
+    status = command_verb("store", verbs, &o, n, argv + 1);
+    r = store_verb_dir(&o, dir, &e);
+    if (r == 0 && (!store_engine_of(str_from(dir)) || !store_engine_of(str_from(dir))->in_dir))
+        return status;
+    if (r == 0)
+        r = store_verb_give(dir, dir, &e);
+    return r < 0 && status == EXIT_DONE ? command_end("store", r, &e) : status;
 }
 
 const struct command command_store = {"store", "check, copy, export, import and delete from a store", store_run};

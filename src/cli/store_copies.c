@@ -223,10 +223,12 @@ int store_run_restore(const void *options, int argc, char **argv, struct err *e)
     _cleanup_(backups_place_closep) struct backups_place *p = NULL;
     int64_t at = INT64_MAX;
     struct backups_one one = {0};
+    char parent[PATH_SIZE + 8];
     struct arena a;
     int r = o->at ? clock_parse(str_from(o->at), clock_wall(), &at, e) : 0;
 
     arena_init(&a, 0);
+    snprintf(parent, sizeof parent, "%s/..", argv[1]);
     if (r == 0)
         r = backups_place_open(argv[0], false, &p, e);
     if (r == 0)
@@ -235,6 +237,8 @@ int store_run_restore(const void *options, int argc, char **argv, struct err *e)
         r = backups_restore(p, &one, argv[1], e);
     if (r == 0)
         r = check_restored(&one, argv[1], e);
+    if (r == 0) /* the directory that it is in belongs to the server's user */
+        r = store_verb_give(argv[1], parent, e);
     if (r == 0)
         fprintf(stderr, "wick: restored %.*s: %llu profiles, %u files and directories, all of them checked\n",
                 STR_FMT(one.name), (unsigned long long) one.profiles, one.n_files);

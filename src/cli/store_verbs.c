@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/fd.h"
+#include "serve/serve_dirs.h"
 #include "span/span_index.h"
 #include "store/store.h"
 #include "store/store_place.h"
@@ -53,4 +55,19 @@ int store_verb_spans(const struct store_options *o, bool read_only, struct span_
         return r;
     snprintf(path, sizeof path, "%s/spans", dir);
     return access(path, F_OK) < 0 ? 0 : span_index_open(&c, ret, e);
+}
+
+int store_verb_give(const char *dir, const char *like, struct err *e)
+{
+    struct serve_dir d = {.path = dir, .kind = SERVE_DIR_STORE, .fd = -1};
+    struct stat st;
+    int r;
+
+    if (geteuid() != 0 || fd_stat_path(like, &st) < 0 || st.st_uid == 0 || !store_place_exists(dir))
+        return 0;
+    r = serve_dir_open(&d, e);
+    if (r == 0)
+        r = serve_dir_hand_over(&d, st.st_uid, st.st_gid, "its owner", e);
+    fd_close(d.fd);
+    return r;
 }

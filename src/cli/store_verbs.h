@@ -28,6 +28,9 @@ int store_verb_open(const struct store_options *o, enum store_how how, struct st
 /* *ret is NULL if the store has no spans. */
 int store_verb_spans(const struct store_options *o, bool read_only, struct span_index **ret, struct err *e);
 
+/* What root made in a directory that belongs to another user, whose server has to open it, becomes that user's. `like`: whose owner that is. */
+int store_verb_give(const char *dir, const char *like, struct err *e);
+
 /* --- store_copies.c --- */
 int store_run_snapshot(const void *options, int argc, char **argv, struct err *e);
 int store_run_backup(const void *options, int argc, char **argv, struct err *e);

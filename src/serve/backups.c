@@ -255,6 +255,7 @@ int backups_add(struct backups_place *p, const char *dir, struct backups_one *on
     one->bytes = n.bytes;
     if (r == 0)
         r = put_description(p, one, e);
+    one->host = STR("");
     one->files = NULL;
     one->n_files = 0;
     mem_free(w.files);

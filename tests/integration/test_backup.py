@@ -226,6 +226,22 @@ def test_wrong_use(store, tmp_path):
     assert backups(tmp_path) == []
 
 
+def test_owner(store, tmp_path):
+    """What root does to the store of a service's user leaves everything that user's; so does a restore into that user's directory."""
+    if os.geteuid() != 0:
+        pytest.skip("not root")
+    directory, place = store
+    for p in (directory, *directory.rglob("*")):
+        os.chown(p, 65534, 65534)
+    run("backup", place, "--store", directory)
+    run("confirm", "damage", "--store", directory)
+    (tmp_path / "service").mkdir()
+    os.chown(tmp_path / "service", 65534, 65534)
+    run("restore", place, tmp_path / "service/store")
+    for top in (directory, tmp_path / "service/store"):
+        assert {p.lstat().st_uid for p in (top, *top.rglob("*"))} == {65534}, top
+
+
 @pytest.mark.slow
 def test_minio(tmp_path):
     """A real object store, with a file of several parts."""
