@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "conf/conf_make.h"
 
@@ -42,11 +41,12 @@ static void make_number(struct conf_maker *m, struct conf_node *into, const char
         make_text(m, into, key, str_from(text));
 }
 
-/* Texts are C strings from here on. */
+/* Texts are C strings from here on, and appear in logs and messages. */
 static void check_text(const char *key, struct str text, struct err *problem)
 {
-    if (text.n && memchr(text.p, 0, text.n))
-        err_set(problem, -EINVAL, "'%s' must not have NUL bytes", key);
+    for (uint32_t i = 0; i < text.n; i++)
+        if ((unsigned char) text.p[i] < ' ' || text.p[i] == 0x7f)
+            err_set(problem, -EINVAL, "'%s' must not have control characters", key);
 }
 
 /* What is text in wick.yaml, and what is a word, a time or a size there. */

@@ -513,7 +513,7 @@ def test_added_rules_are_bounded_and_checked(tmp_path):
         for change, status, words in (({"name": ""}, 400, "name"), ({"name": "x" * 201}, 400, "name"), ({"type": "guess"}, 400, "'type'"), ({"function": "("}, 400, "'function'"),
                                       ({"selector": "cpu{"}, 400, "'selector'"), ({"over": ""}, 400, "'over' is required"), ({"factor": 2}, 400, "'factor' does not apply"),
                                       ({"for": "soon"}, 400, "'for'"), ({"window": "1s"}, 400, "'window' must be between"), ({"labels": {"a-b": "x"}}, 400, "not a label name"),
-                                      ({"webhooks": ["http://127.0.0.1:1/"]}, 400, "webhooks"), ({"tenant": "other"}, 400, "tenant"), ({"name": "a\0b"}, 400, "name"),
+                                      ({"webhooks": ["http://127.0.0.1:1/"]}, 400, "webhooks"), ({"tenant": "other"}, 400, "tenant"), ({"name": "a\0b"}, 400, "name"), ({"name": "a\nlevel=error"}, 400, "control characters"),
                                       ({"over": "${file:/etc/hostname}"}, 400, "${file:/etc/hostname}"), ({"function": "x" * 2000, "selector": "cpu{a=\"" + "y" * 1990 + "\"}"}, 400, "4096")):
             for way in ("try", "rules"):
                 if way == "try" and words == "4096":

@@ -19,6 +19,19 @@ const listen = () => {
 export default async function (t) {
     const page = await t.page({acceptDownloads: true});
     await page.addInitScript(listen);
+    await t.check("Services: no table is wider than its box, and no number than its cell", async () => {
+        const own = await t.page();
+        await own.goto(`${t.url}/services?from=now-1h`);
+        await settled(own);
+        await own.locator("table.trends tbody tr").nth(2).waitFor();
+        const cut = await own.evaluate(() =>
+            [...document.querySelectorAll(".panel.scroll-x, .panel td.num")]
+                .filter((e) => e.scrollWidth > e.clientWidth + 1)
+                .map((e) => `${e.tagName} ${e.textContent.slice(0, 60)}: ${e.scrollWidth} > ${e.clientWidth}`),
+        );
+        equal(cut, [], "what is cut");
+        await own.context().close();
+    });
     await t.check("the head has Home, Services, Explore, Compare, Alerts, Sources, in this order", async () => {
         await page.goto(`${t.url}/explore?view=graph&${checkout}&from=now-2h`);
         await page.locator(".graph-svg .box").first().waitFor();
