@@ -78,6 +78,21 @@ export default async function (t) {
         );
     });
     await t.shot(page, "heat-map");
+    await t.check("the axis of two seconds has parts of seconds", async () => {
+        const own = await t.page();
+        await own.addInitScript(() => {
+            window.wickTexts = [];
+            const draw = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...rest) {
+                window.wickTexts.push(text);
+                return draw.call(this, text, ...rest);
+            };
+        });
+        const ticker = encodeURIComponent('cpu{service.name="ticker"}');
+        await own.goto(`${t.url}/explore?query=${ticker}&from=${t.from + 10}&to=${t.from + 12}`);
+        await own.waitForFunction(() => window.wickTexts.some((s) => /^\d\d:\d\d:\d\d\.\d{3}$/.test(s)));
+        await own.context().close();
+    });
     await t.check("dragging over a part shows what ran then", async () => {
         await drag(12, 0.02, 0.17);
         equal(await names(page), ["main", "render", "work"]);

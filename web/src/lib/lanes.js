@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the flame chart shows: boxes of each thread, in the order of time.
-import {digitsOf, percent} from "./units.js";
+import {digitsOf, percent, samplesText} from "./units.js";
 
 export const WAITING = 1;
 
@@ -100,8 +100,8 @@ export const threadName = (t) => `${t.name || t.service || "thread"}${t.id ? ` (
 export function share(t, d) {
     const ns = Number(d.step) * d.columns;
     return d.sliced
-        ? `${t.samples} samples`
+        ? samplesText(t.samples)
         : `${percent(Math.min(1, t.running / ns), undefined, digitsOf(t.samples))} running` +
-              `${t.waiting ? `, ${percent(Math.min(1, t.waiting / ns))} waiting` : ""}, ${t.samples} ` +
-              "samples";
+              `${t.waiting ? `, ${percent(Math.min(1, t.waiting / ns))} waiting` : ""}, ` +
+              samplesText(t.samples);
 }

@@ -77,7 +77,8 @@ const times = [
 export function duration(ns, digits = 3) {
     const a = Math.abs(ns),
         sign = ns < 0 ? "−" : "";
-    for (const [size, name] of times) if (a >= size) return `${sign}${three(a / size, digits)} ${name}`;
+    const nearly = 1 - 0.5 * 10 ** -digits; // what is rounded up to 1,000 ms is 1.00 s
+    for (const [size, name] of times) if (a >= size * nearly) return `${sign}${three(a / size, digits)} ${name}`;
     return sign + fixed(a, 0) + " ns";
 }
 

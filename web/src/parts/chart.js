@@ -69,6 +69,7 @@ function lonely(u, i) {
 function tickText(ms, incr) {
     const [date, time] = clock(ms, {date: "always"}).split(" ");
     if (incr >= 86400 || time === "00:00:00") return date.slice(5);
+    if (incr < 1) return `${time}.${String(Math.round(ms) % 1000).padStart(3, "0")}`;
     if (incr < 60) return time;
     return time.slice(0, 5);
 }

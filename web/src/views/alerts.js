@@ -56,9 +56,12 @@ const ruleColumns = (edit) => [
         title: "kept in",
         show: (r) =>
             r.id ? (
-                <button class="link" title={`Try, change or delete ${r.name}`} onClick={() => edit(r.id)}>
-                    this server: edit
-                </button>
+                <>
+                    this server{" "}
+                    <button class="small" title={`Try, change or delete ${r.name}`} onClick={() => edit(r.id)}>
+                        Edit
+                    </button>
+                </>
             ) : (
                 "wick.yaml"
             ),
