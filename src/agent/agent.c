@@ -150,6 +150,13 @@ static int read_records(struct agent *a)
     return r;
 }
 
+/* The command that is recorded is still the process that forked it. When the kernel's records were lost, nobody knows. */
+static bool is_before_exec(const struct agent *a, const struct process *p)
+{
+    return a->options.command && p->pid == (uint32_t) a->options.command && !p->since_ns && !a->records_lost &&
+           !(a->perf && perf_side_lost(a->perf));
+}
+
 static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
 {
     uint32_t room = (uint32_t) ((size - offsetof(struct agent_event, words)) / 8), n = MIN(e->n_words, room);
@@ -165,6 +172,8 @@ static void on_sample(struct agent *a, const struct agent_event *e, size_t size)
         p = processes_get(a->processes, e->pid, e->time_ns);
     memcpy(a->words, e->words, n * sizeof a->words[0]);
     a->inferred = e->flags & AGENT_EVENT_INFERRED;
+    if (p && is_before_exec(a, p))
+        return;
     if (p)
         begin_sample(a, p, e);
     if (!sample_filter_wants(&a->filter, p, e))

@@ -43,6 +43,7 @@ struct agent_options {
     const pid_t *pids; /* only these and, with inherit, their children; n_pids == 0: all that the filter accepts */
     size_t n_pids;
     bool inherit;
+    pid_t command;                 /* one of pids that is about to call exec: not sampled before that; 0: none */
     struct filter *filter;         /* filter.h; owned by the caller; NULL: all processes */
     bool off_cpu;                  /* sample waits, too */
     bool no_cpu;                   /* do not sample by the clock */

@@ -367,6 +367,14 @@ static int random_name(const char *name, char *ret, size_t size)
     return snprintf(ret, size, "%s.tmp%016llx", name, (unsigned long long) r) >= (int) size ? -ENAMETOOLONG : 0;
 }
 
+bool fd_is_left_over(const char *name)
+{
+    static const char hex[] = "0123456789abcdef";
+    size_t n = strlen(name);
+
+    return n > 20 && strncmp(name + n - 20, ".tmp", 4) == 0 && strspn(name + n - 16, hex) == 16;
+}
+
 static int fill(int fd, const struct fd_owner *owner, const void *p, size_t n)
 {
     int r;

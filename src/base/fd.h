@@ -88,6 +88,9 @@ int fd_replace(int dirfd, const char *name, const struct fd_owner *owner, const 
 /* The same for a user's file: mode 0644 less the umask. Devices, pipes and links are written to in place, and path "-"
  * is standard output. */
 int fd_write_file(const char *path, const void *p, size_t n, struct err *e);
+/* Whether a name is that of a new file which neither of them could rename, because its process was killed: one that owns the
+ * directory, and writes nothing to it at the moment, may remove it. */
+bool fd_is_left_over(const char *name);
 
 /* Raises the soft limit of open files, which is often 1024, to the hard limit. */
 void fd_raise_limit(void);

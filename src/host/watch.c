@@ -176,6 +176,8 @@ int watch_reader(struct file_reader **ret, struct err *e)
 }
 
 /* --- a command --- */
+static void (*pipe_before)(int) = SIG_DFL; /* what SIGPIPE did before watch_signals(): the command does the same */
+
 int watch_command_start(char **argv, struct watch_command *ret, struct err *e)
 {
     int gate[2], failed[2];
@@ -199,6 +201,7 @@ int watch_command_start(char **argv, struct watch_command *ret, struct err *e)
             _exit(127);
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
+        signal(SIGPIPE, pipe_before);
         execvp(argv[0], argv);
         if (write(failed[1], &errno, sizeof errno) < 0)
             _exit(126);
@@ -252,7 +255,7 @@ int watch_signals(sigset_t *ret_old)
     sigaddset(&set, SIGHUP);
     sigaddset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, ret_old);
-    signal(SIGPIPE, SIG_IGN);
+    pipe_before = signal(SIGPIPE, SIG_IGN);
     fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     return fd < 0 ? -errno : fd;
 }

@@ -309,7 +309,7 @@ static int choose_pids(struct recording *c, struct agent_options *o, struct err 
 
     c->n_pids = o->n_pids;
     if (c->command.pid > 0)
-        c->pids[c->n_pids++] = c->command.pid;
+        c->pids[c->n_pids++] = o->command = c->command.pid;
     o->inherit = c->command.pid > 0 || (c->n_pids && !c->o.no_children);
     if (o->inherit) {
         r = proc_add_descendants(c->pids, &c->n_pids, PIDS_MAX);

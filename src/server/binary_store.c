@@ -90,7 +90,7 @@ static int parse_line(struct str line, struct binary_info *ret)
 static int save_index(struct binary_store *s, struct err *e) _locked_(s->lock)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    char path[BINARY_PATH_SIZE];
+    static const struct fd_owner owner = {0600, (uid_t) -1, (gid_t) -1};
 
     for (size_t i = 0; i < s->n; i++) {
         const struct binary_info *f = &s->files[i];
@@ -98,8 +98,7 @@ static int save_index(struct binary_store *s, struct err *e) _locked_(s->lock)
         buf_printf(&text, "%s %llu %lld %d %d %s %s\n", f->name, (unsigned long long) f->bytes, (long long) f->time_ns,
                    (int) f->quality, (int) f->origin, f->tenant[0] ? f->tenant : "-", f->build_id);
     }
-    snprintf(path, sizeof path, "%s/index", s->dir);
-    return buf_error(&text) ? buf_error(&text) : fd_write_file(path, text.p, text.n, e);
+    return buf_error(&text) ? buf_error(&text) : fd_replace(s->dir_fd, "index", &owner, text.p, text.n, e);
 }
 
 _unshared_ static int load_index(struct binary_store *s, struct err *e)
@@ -504,13 +503,36 @@ void binary_store_share(struct binary_store *s, const struct quota *share)
 
 /* --- life --- */
 
-/* Parts left by an earlier run are removed: their full sizes are no longer known. */
-static void drop_leftovers(struct binary_store *s)
+static bool is_file_name(const char *name)
+{
+    return strlen(name) == BINARY_NAME_SIZE - 1 && strspn(name, "0123456789abcdef") == BINARY_NAME_SIZE - 1;
+}
+
+/* Whether the index lists all files: none is damaged, and nobody will put one back that was. */
+static bool has_whole_index(DIR *d)
+{
+    bool whole = false;
+
+    for (struct dirent *f; (f = readdir(d));) {
+        if (str_find(str_from(f->d_name), STR(ASIDE_MARK)) >= 0)
+            return false;
+        whole |= strcmp(f->d_name, "index") == 0;
+    }
+    return whole;
+}
+
+/* Removes what an earlier run left when it was killed: parts, whose full sizes are no longer known, and files that were to be added
+ * to the index. */
+_unshared_ static void drop_leftovers(struct binary_store *s)
 {
     DIR *d = opendir(s->dir);
+    bool whole = d && has_whole_index(d);
 
+    if (d)
+        rewinddir(d);
     for (struct dirent *f; d && (f = readdir(d));)
-        if (str_ends(str_from(f->d_name), STR(".part")))
+        if (str_ends(str_from(f->d_name), STR(".part")) || fd_is_left_over(f->d_name) ||
+            (whole && is_file_name(f->d_name) && find(s, f->d_name) < 0))
             fd_unlink(s->dir_fd, f->d_name);
     if (d)
         closedir(d);
@@ -535,10 +557,10 @@ int binary_store_open(const char *dir, uint64_t quota, uint64_t max_file, struct
         r = s->dir_fd = fd_open(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY, 0);
     if (r < 0)
         return err_set(e, r, "cannot use '%s' for symbols: %s", dir, strerror(-r));
-    drop_leftovers(s);
     r = load_index(s, e);
     if (r < 0)
         return r;
+    drop_leftovers(s);
     *ret = TAKE(s);
     return 0;
 }

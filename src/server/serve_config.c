@@ -142,7 +142,7 @@ static const struct option limits_options[] = {
      "series per tenant (distinct labels and types in about a day); requests with more new ones are refused with 429; 0: no limit"},
     {"tenant_queries", OPT_INT, AT(serve_limits, tenant_queries), "256",
      "queries of a tenant that wait or run at the same time; more are refused with 429, for this tenant only; 0: no limit. "
-     "Tenants take turns, and no tenant runs more than limits.query_workers at a time"},
+     "Tenants take turns, and no tenant runs more than limits.query_workers at a time, or half of them while others ask, too"},
     {"tenant_size", OPT_SIZE, AT(serve_limits, tenant_size), "0",
      "what a tenant may have on the disk: profiles with their symbols, spans, uploaded files and settings; over it, the tenant's own "
      "oldest profiles are deleted. Uploaded files may have half of it, spans an eighth. 0: retention.size alone"},

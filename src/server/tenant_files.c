@@ -152,7 +152,7 @@ static int open_folder(const struct tenant_files *f, const char *folder, bool cr
 }
 
 static int each_on_disk(const struct tenant_files *f, const char *folder,
-                        int (*fn)(void *arg, struct str name, uint64_t bytes), void *arg)
+                        int (*fn)(void *arg, struct str name, uint64_t bytes), void *arg) _locked_(f->lock)
 {
     int fd = open_folder(f, folder, false), r = 0;
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -167,8 +167,10 @@ static int each_on_disk(const struct tenant_files *f, const char *folder,
     for (struct dirent *entry; r >= 0 && (entry = readdir(d));) {
         struct stat st;
 
-        if (tenant_file_name_ok(str_from(entry->d_name)) &&
-            fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        if (fd_is_left_over(entry->d_name)) /* all that write hold the lock */
+            fd_unlink(dirfd(d), entry->d_name);
+        else if (tenant_file_name_ok(str_from(entry->d_name)) &&
+                 fstatat(dirfd(d), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
             r = fn(arg, str_from(entry->d_name), (uint64_t) st.st_size);
     }
     closedir(d);

@@ -3,10 +3,14 @@
 #include "server/workers.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
+
+static const int64_t SHARED_NS = NS_PER_S; /* after a job of another flow */
 
 struct workers {
     struct workers_options o;
@@ -16,6 +20,9 @@ struct workers {
         **last _guarded_by_(lock); /* those with waiting jobs; the first one's turn is next */
     struct workers_flow common _guarded_by_(lock);
     size_t waiting _guarded_by_(lock), n_flows _guarded_by_(lock);
+    /* the flow that submitted last, when it did, and when another one last did */
+    const struct workers_flow *latest _guarded_by_(lock);
+    int64_t latest_ns _guarded_by_(lock), other_ns _guarded_by_(lock);
     bool stopping _guarded_by_(lock);
     unsigned n_threads;
     pthread_t threads[];
@@ -28,13 +35,23 @@ static void append_flow(struct workers *w, struct workers_flow *f) _locked_(w->l
     w->last = &f->next;
 }
 
+/* A tenant that asks one question after the other waits for none of its own most of the time: that it will ask again is known
+ * only from its last one. */
+static unsigned may_run(const struct workers *w, const struct workers_flow *f) _locked_(w->lock)
+{
+    int64_t others = f == w->latest ? w->other_ns : w->latest_ns;
+    bool shared = others && clock_mono() - others < SHARED_NS;
+
+    return !w->o.flow_running ? UINT_MAX : shared ? MAX(w->o.n / 2, 1u) : w->o.flow_running;
+}
+
 /* Takes the oldest job of the first flow that may run one more; its next turn comes after the other flows'. */
 static struct worker_job *take(struct workers *w, struct workers_flow **ret_flow) _locked_(w->lock)
 {
     for (struct workers_flow **at = &w->first, *f; (f = *at); at = &f->next) {
         struct queue_item *i = f->head;
 
-        if (w->o.flow_running && f->running >= w->o.flow_running)
+        if (f->running >= may_run(w, f))
             continue;
         *at = f->next;
         if (w->last == &f->next)
@@ -142,6 +159,10 @@ int workers_submit(struct workers *w, struct workers_flow *flow, struct worker_j
         }
         *f->tail = &j->item;
         f->tail = &j->item.next;
+        if (f != w->latest)
+            w->other_ns = w->latest_ns;
+        w->latest = f;
+        w->latest_ns = clock_mono();
         f->waiting++;
         w->waiting++;
         pthread_cond_signal(&w->more);

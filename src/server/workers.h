@@ -6,7 +6,8 @@
  * submitting fails at once.
  *
  * Shares. While the queue is full, only a flow that has less than an equal part of it gets more. With flow_running, one
- * flow never occupies every thread.
+ * flow never occupies every thread, and of the threads that flows share in the same second it gets at most half: the machine
+ * has as many CPUs, and a job that is not yet submitted must not find them all taken.
  */
 #ifndef SERVER_WORKERS_H
 #define SERVER_WORKERS_H
@@ -33,7 +34,7 @@ struct worker_job {
 struct workers_options {
     unsigned n;            /* threads */
     size_t waiting;        /* jobs that wait, of all flows */
-    unsigned flow_running; /* jobs of one flow that run at the same time; 0: no limit */
+    unsigned flow_running; /* jobs of one flow that run at the same time while there is no other flow; 0: no limit */
 };
 
 int workers_new(const struct workers_options *o, struct workers **ret, struct err *e);

@@ -16,7 +16,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from agent_tools import GO_CHAIN, WICK, agent_to_file, build, complete_lines, count, folded, is_sampling, needs_bpf, record
+from agent_tools import GO_CHAIN, WICK, agent_to_file, build, complete_lines, count, folded, is_sampling, needs_bpf, record, resources
 from wick_tools import cpu_seconds, measured, some, wait_for
 
 RATE = 999
@@ -448,6 +448,30 @@ def test_usage(tmp_path):
         assert p.returncode in (1, 2) and p.stderr.startswith("wick record: ") and p.stderr.count("\n") == 1, (args, p.stderr)
     p = subprocess.run([WICK, "record", "-o", "x.folded", "--", "/nonexistent/x"], capture_output=True, text=True, cwd=tmp_path)
     assert p.returncode == 1 and p.stderr == "wick record: cannot run '/nonexistent/x': No such file or directory\n", p.stderr
+
+
+@pytest.mark.parametrize("via", ["bpf", "old-bpf", "perf"])
+def test_a_command_is_recorded_from_its_exec(tmp_path, via):
+    """wick's own child looks for the command in thousands of directories before it becomes the command: that is not in the recording."""
+    build(tmp_path, "brief_life.c", "brief_life")
+    path = ":".join(["/0"] * 40000 + [str(tmp_path)])
+    p = subprocess.run([WICK, "record", "-q", "-F", "1999", "--via", via, "-o", "x.json", "--", "brief_life", "40"], cwd=tmp_path, capture_output=True,
+                       text=True, env={**os.environ, "PATH": path})
+    assert p.returncode == 0, p.stderr
+    assert {r["service.name"] for r in resources(tmp_path / "x.json")} - {"kernel"} == {"brief_life"}
+
+
+def signals_of(*command):
+    out = subprocess.run([*command, "grep", "^Sig[BI]", "/proc/self/status"], capture_output=True, text=True).stdout
+    assert len(out.splitlines()) == 2, out  # a recording may find nothing to record
+    return out
+
+
+def test_a_command_has_the_signals_that_it_has_without(tmp_path):
+    """Blocked and ignored ones: a pipe that nobody reads ends it, for example."""
+    want = signals_of()
+    assert signals_of(WICK, "record", "-q", "-o", tmp_path / "x.folded", "--") == want
+    assert signals_of(WICK, "run", "-t", "heap", "-o", tmp_path / "x.pb.gz", "--") == want
 
 
 def test_exit_status_and_interrupt(tmp_path):

@@ -2,14 +2,16 @@
 """Limits that a client can reach do no harm: one less, the limit, one more, each with a restart; and files of state that cannot be read
 are set aside: the server starts, names them, and the rest works."""
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from wick_tools import SHOP as STACKS, Server, log_of, profiles_service, request, some, token_of, tokens_of, wait_for
+from wick_tools import SHOP as STACKS, Binary, Server, log_of, profiles_service, request, some, token_of, tokens_of, wait_for
 
 CPU = "process_cpu:cpu:nanoseconds:cpu:nanoseconds"
 TYPE = f'{{__profile_type__="{CPU}"}}'
+TEMPORARY = ".tmp0123456789abcdef"  # of a file that is about to be renamed
 JSON = {"Content-Type": "application/json"}
 
 
@@ -184,6 +186,32 @@ def test_files_of_a_tenant(tmp_path, how):
         again(server)
         assert [r["id"] for r in rules(server, one)] == ["b"] and len(server.json("/api/v1/notes", token=one)["notes"]) == 1
         assert server.json("/api/v1/status", token=admin)["setAside"] == []
+    finally:
+        server.stop()
+
+
+def test_what_a_kill_leaves(tmp_path):
+    """New versions of files that were never renamed, and an uploaded file that the index did not list yet: they are removed, count for
+    nothing, and are no damage."""
+    token = tokens_of(tmp_path)[0]
+    server = Server(tmp_path)
+    admin, binary = token_of(server, "admin"), Binary(tmp_path)
+    assert upsert(server, token, id="a")[0] == 200 and server.send(request(STACKS), token)[0] == 200
+    assert server.get("/api/v1/symbols/" + binary.build_id, token, binary.path.read_bytes(), method="PUT")[0] == 200
+    server.stop()
+    store = tmp_path / "store"
+    [rules_file] = files_of(server, "recording-rules.json")
+    [kept] = [f for f in (store / "binaries").iterdir() if re.fullmatch("[0-9a-f]{32}", f.name)]
+    left = [rules_file.with_name("recording-rules.json" + TEMPORARY), store / ("FORMAT" + TEMPORARY), store / ("alerts.json" + TEMPORARY),
+            store / "1" / ("NAME" + TEMPORARY), store / "binaries" / ("index" + TEMPORARY), store / "binaries" / ("0" * 32)]
+    for path in left:
+        path.write_text('{"what":[')
+    server.start()
+    try:
+        assert [r["id"] for r in rules(server, token)] == ["a"] and upsert(server, token, id="b")[0] == 200
+        assert kept.exists() and [p for p in left if p.exists()] == []
+        status = server.json("/api/v1/status", token=admin)
+        assert status["setAside"] == [] and "damage" not in log_of(server)
     finally:
         server.stop()
 

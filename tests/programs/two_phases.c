@@ -1,34 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* two_phases EARLY LATE: so many seconds in early(), then in late(). */
+/* two_phases: early() until there is a file "asked" in the current directory; then late(), which makes the file "late" after a
+ * tenth of a second of CPU time, and ends 2.2 seconds later. */
+#include <fcntl.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 static volatile uint64_t sink;
 
-static double now(void)
+static double now(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-#define PHASE(name, step)                                    \
-    __attribute__((noinline)) static void name(double end)   \
-    {                                                        \
-        while (now() < end)                                  \
-            for (int i = 0; i < 100000; i++)                 \
-                sink = sink * 6364136223846793005ull + step; \
-    }
-PHASE(early, 1)
-PHASE(late, 3)
-
-int main(int argc, char **argv)
+__attribute__((noinline)) static void early(void)
 {
-    double start = now(), change = start + atof(argv[1]);
+    while (access("asked", F_OK))
+        for (int i = 0; i < 100000; i++)
+            sink = sink * 6364136223846793005ull + 1;
+}
 
-    early(change);
-    late(change + atof(argv[2]));
-    return argc == 0;
+__attribute__((noinline)) static void late(clockid_t clock, double seconds)
+{
+    for (double end = now(clock) + seconds; now(clock) < end;)
+        for (int i = 0; i < 100000; i++)
+            sink = sink * 6364136223846793005ull + 3;
+}
+
+int main(void)
+{
+    early();
+    late(CLOCK_PROCESS_CPUTIME_ID, 0.1);
+    close(open("late", O_WRONLY | O_CREAT, 0644));
+    late(CLOCK_MONOTONIC, 2.2);
+    return 0;
 }

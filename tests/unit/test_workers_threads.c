@@ -94,7 +94,8 @@ static void test_full(void)
     eq_str(str_from(order), STR("-abababab" "aaaa"));
 }
 
-/* Of three threads a flow gets two; when one of its jobs ends, its next one runs. */
+/* Of three threads a flow gets two; when one of its jobs ends, its next one runs. While another flow has jobs, too, it gets one,
+ * even in the moments in which none of the other's waits. */
 static void test_threads(void)
 {
     struct workers *w = start(3, 100, 2);
@@ -112,6 +113,17 @@ static void test_threads(void)
     for (int i = 0; i < 5000 && n_run < 6; i++)
         usleep(1000);
     eq_int(n_run, 6);
+    may_run = 0;
+    eq_int(workers_submit(w, &b, job(n++, 'b')), 0);
+    for (int i = 0; i < 5; i++)
+        eq_int(workers_submit(w, &a, job(n++, 'a')), 0);
+    wait_running(2);
+    usleep(20000);
+    eq_int(n_running, 2);
+    may_run = 1;
+    for (int i = 0; i < 5000 && n_run < 12; i++)
+        usleep(1000);
+    eq_int(n_run, 12);
     workers_free(w);
 }
 

@@ -80,18 +80,20 @@ void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t siz
     engine_damagef(g, "tenant %u: its name was lost with the catalogue; it is now called '%s'", number, out);
 }
 
-/* Writes the name, so that a lost catalogue can be rebuilt. */
+/* Writes the name, so that a lost catalogue can be rebuilt. A new tenant (!opening) may get the number of one whose first
+ * append a crash ended before it was in a log: the name that this one left is replaced, and that is no damage. */
 static int write_name(struct engine *g, struct engine_tenant *t)
 {
     char path[4096], text[200], known[128];
-    bool there;
+    bool there, valid;
     int n;
 
     snprintf(path, sizeof path, "%u/NAME", t->number);
     there = faccessat(g->dir_fd, path, F_OK, 0) == 0;
-    if (g->config.read_only || (there && read_name(g, t->number, known, sizeof known) && strcmp(known, t->name) == 0))
+    valid = there && read_name(g, t->number, known, sizeof known);
+    if (g->config.read_only || (valid && strcmp(known, t->name) == 0))
         return 0;
-    if (there)
+    if (there && (!valid || g->opening))
         engine_damagef(g, "tenant %u: '%s' was invalid and was rewritten", t->number, path);
     n = snprintf(text, sizeof text, "%s\n%08x\n", t->name, crc32c(0, t->name, strlen(t->name)));
     snprintf(path, sizeof path, "%s/%u/NAME", g->dir, t->number);

@@ -145,6 +145,35 @@ int recovery_tenants(struct engine *g, struct numbers *ret)
     return r;
 }
 
+struct sweep {
+    struct engine *g;
+    const char *dir;
+};
+
+static int remove_left_over(void *ctx, const char *name)
+{
+    const struct sweep *s = ctx;
+    char path[512];
+
+    if (fd_is_left_over(name) && snprintf(path, sizeof path, "%s/%s", s->dir, name) < (int) sizeof path)
+        fd_unlink(s->g->dir_fd, path);
+    return 0;
+}
+
+void recovery_remove_left_over(struct engine *g)
+{
+    struct numbers tenants = {0};
+    char dir[32];
+
+    each_name(g->dir_fd, ".", remove_left_over, &(struct sweep){g, "."});
+    recovery_tenants(g, &tenants);
+    for (uint32_t i = 0; i < tenants.n; i++) {
+        snprintf(dir, sizeof dir, "%u", (unsigned) tenants.v[i]);
+        each_name(g->dir_fd, dir, remove_left_over, &(struct sweep){g, dir});
+    }
+    numbers_done(&tenants);
+}
+
 /* --- what the catalogue lists --- */
 
 static int add_listed(void *ctx, const struct segment_meta *m)

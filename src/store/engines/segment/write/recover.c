@@ -317,6 +317,8 @@ _unshared_ int engine_recover(struct engine *g, struct err *e)
     if (r == 0)
         r = replay_logs(g, e);
     if (r == 0 && !g->config.read_only)
+        recovery_remove_left_over(g);
+    if (r == 0 && !g->config.read_only)
         r = recovery_clear_unlisted(g, g->damage.n + g->damage.more > before);
     if (r == 0)
         r = catalog_deletions(g->catalog, load_deletion, g);

@@ -25,6 +25,8 @@ int recovery_list_kept(int dir, const char *suffix, struct numbers *ret);
 int recovery_segments(const struct engine *g, int dir, struct numbers *ret);
 /* Numbers of all tenants that have a directory of segments, sorted, whether or not they are in the catalogue. */
 int recovery_tenants(struct engine *g, struct numbers *ret);
+/* Removes new versions of small files (NAME, FORMAT) that a process was killed over. */
+void recovery_remove_left_over(struct engine *g);
 
 struct recovery_damage {
     struct engine *g;
