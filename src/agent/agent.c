@@ -150,7 +150,8 @@ static int read_records(struct agent *a)
     return r;
 }
 
-/* The command that is recorded is still the process that forked it. When the kernel's records were lost, nobody knows. */
+/* The command that is recorded is still a copy of this process. When records of the kernel were lost, one of them may have been
+ * its exec. */
 static bool is_before_exec(const struct agent *a, const struct process *p)
 {
     return a->options.command && p->pid == (uint32_t) a->options.command && !p->since_ns && !a->records_lost &&

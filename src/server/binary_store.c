@@ -508,7 +508,7 @@ static bool is_file_name(const char *name)
     return strlen(name) == BINARY_NAME_SIZE - 1 && strspn(name, "0123456789abcdef") == BINARY_NAME_SIZE - 1;
 }
 
-/* Whether the index lists all files: none is damaged, and nobody will put one back that was. */
+/* Whether the index lists all files. While there is one that was set aside, the operator may still put it back. */
 static bool has_whole_index(DIR *d)
 {
     bool whole = false;

@@ -141,11 +141,12 @@ def test_code_at_an_address_that_was_another_one(tmp_path, how, version):
 
 def test_agent_at_its_own_rate(tmp_path):
     """At 19 Hz, of processes that live for a fifth of a second: of each only a sample or two, the first of which is taken before the
-    agent knows its interpreter. As many are run as it takes for a number of samples of which two percent can be one."""
+    agent knows its interpreter. As many are run as it takes for a number of samples of which two percent can be one. (Within its usual
+    budget an agent on a busy machine reads only a few of them.)"""
     script, shown, end = tmp_path / "imports.py", Shown(), time.time() + 200
     script.write_text(IMPORTS)
     loop = f'for i in $(seq 5); do "{PYTHONS[NEWEST]}" "{script}"; done'
-    with agent_to_file(tmp_path, "--interval", "1s") as (out, _):
+    with agent_to_file(tmp_path, "-F", "19", "--budget", "0", "--interval", "1s") as (out, _):
         while not complete_lines(out):
             time.sleep(0.1)
         while shown.python < 50 and time.time() < end:

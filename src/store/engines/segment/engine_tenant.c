@@ -81,7 +81,7 @@ void engine_tenant_name(struct engine *g, uint32_t number, char *out, size_t siz
 }
 
 /* Writes the name, so that a lost catalogue can be rebuilt. A new tenant (!opening) may get the number of one whose first
- * append a crash ended before it was in a log: the name that this one left is replaced, and that is no damage. */
+ * append a crash ended before it was in a log: the name that this one left is replaced, without a report of damage. */
 static int write_name(struct engine *g, struct engine_tenant *t)
 {
     char path[4096], text[200], known[128];
