@@ -123,7 +123,7 @@ static void see_process(struct agent *a, struct process *p, const struct agent_e
         p->mm = e->mm;
         p->stale = true;
     }
-    p->stale |= p->span_again && p->samples % SPAN_AGAIN == 0;
+    p->stale |= (p->span_again || p->lang_again) && p->samples % SPAN_AGAIN == 0;
 }
 
 /* A process is read only while there is budget: until then it is known by what the kernel reported of it. */

@@ -77,6 +77,7 @@ enum agent_end agent_stack_finish(struct agent *a, struct process *p, const stru
     lang = frames_of_copy(a, p, e, copied, native, lang);
     if (!lang)
         return end;
+    p->lang_seen = true;
     *n = p->lang->merge(p, a->words, e->n_kernel, native, native + lang, end == AGENT_END_ROOT);
     return end == AGENT_END_ROOT && e->flags & AGENT_EVENT_LANG_CUT ? AGENT_END_DEPTH : end;
 }

@@ -74,6 +74,8 @@ struct process {
     void *lang_state;
     bool lang_refused; /* it has a runtime of a version that is not supported */
     bool lang_in_bpf;  /* the language's programs run in it */
+    bool lang_again;   /* its runtime is not ready yet: look again */
+    bool lang_seen;    /* a sample had frames of it */
     struct agent_lang lang_record;
     struct agent_span span;
     bool span_again;            /* it will have one later: look again */

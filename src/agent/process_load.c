@@ -12,6 +12,7 @@
 #include "agent/row_store.h"
 #include "agent/span_find.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 /* A record of a process is worth its cost, a few stacks that are copied instead, if the process lives longer than that.
@@ -47,10 +48,13 @@ void process_loader_free(struct process_loader *l)
 
 static void find_language(struct process_loader *l, struct process *p)
 {
+    bool refused = p->lang_refused;
+    struct err e = {0};
+
     for (uint32_t i = 0; i < p->n_mappings; i++)
         processes_resolve(l->processes, p, &p->mappings[i]);
-    if (!p->lang)
-        lang_find(p, NULL);
+    if (!p->lang && lang_find(p, &e) < 0 && p->lang_refused && !refused)
+        log_warn("process %u: %s", p->pid, err_message(&e, -ENOTSUP));
     if (p->span.kind == AGENT_SPAN_NONE)
         p->span_again = span_find(p);
 }

@@ -21,7 +21,14 @@
 #include "proc/far_call.h"
 #include "proc/jit_names.h"
 
-enum { FRAMES_MAX = 1 << 19, STACKS_MAX = 1 << 18, ROWS_MAX = 1 << 20, TIMES_MAX = 1 << 22, LIST_MAX = 1 << 23 };
+enum {
+    FRAMES_MAX = 1 << 19,
+    STACKS_MAX = 1 << 18,
+    ROWS_MAX = 1 << 20,
+    TIMES_MAX = 1 << 22,
+    LIST_MAX = 1 << 23,
+    FIRST_SAMPLES = 64 /* of a process, in which its language is found */
+};
 
 int tally_new(const struct tally_options *o, struct tally **ret)
 {
@@ -258,13 +265,14 @@ static int mark(struct tally *t, const char *text)
     return i;
 }
 
-/* One frame for all code of a runtime without names; its name says how to get them. */
+/* One frame for all code of a runtime without names; its name says how to get them. Where the functions are frames of a language, this
+ * is something else, or it came before the language was found; without any such frame, the kernel has no programs for them. */
 static int unnamed_jit(struct tally *t, struct process *p)
 {
     const char *exe = p->exe_path ? strrchr(p->exe_path, '/') : NULL, *hint;
     char text[200];
 
-    if (p->lang && p->lang->frame) /* its functions are frames of the language: this is something else */
+    if (p->lang && p->lang->has_jit && (p->lang_seen || p->samples < FIRST_SAMPLES || p->lang->frame))
         return mark(t, "[unknown]");
     exe = exe ? exe + 1 : p->comm;
     hint = jit_names_hint(str_from(exe), p->perf_map && perf_map_count(p->perf_map));

@@ -67,7 +67,8 @@ typedef int lang_task_fn(void *arg, const struct lang_task *t);
 struct lang {
     const char *name; /* profile.frame.type of a frame without a name */
     const char
-        *in_bpf; /* what its programs in BPF find, and what is missing if a kernel refuses them: "Python frames" */
+        *in_bpf;  /* what its programs in BPF find, and what is missing if a kernel refuses them: "Python frames" */
+    bool has_jit; /* its functions are code of no file, which is [unknown] if it is none of them */
     /* Checks whether the process runs this runtime. Called when its executable mappings are known, and again when they
      * changed, until it returns 1 or 2. 1: yes; p->lang_record.words and p->lang_state are set. 2: yes, but there is
      * nothing to do for its programs in BPF. 0: no. Negative: yes, but its frames cannot be walked (an unknown

@@ -3,5 +3,6 @@
  * this list: the build, the BPF programs, the agent, the process that reads binaries, and `wick dump`. A process belongs
  * to the first language that finds its runtime there. This file is included several times. */
 LANG(python)
+LANG(hotspot)
 LANG(go)
 LANG(v8js)

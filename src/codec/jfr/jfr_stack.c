@@ -1,35 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stacks, frames and threads of a JFR chunk as entries of the builder. Each constant is built once per chunk. */
-#include <ctype.h>
-
 #include "base/mem.h"
 #include "codec/jfr/jfr_reader.h"
 #include "model/builder.h"
+#include "model/java_name.h"
 #include "model/semconv.h"
 
 enum { FRAMES_MAX = 65536, NAME_MAX_BYTES = 4096, ATTRS_MAX = 64, COST_PER_BYTE = 8 };
 
 /* Kinds of frames, by the description of jdk.types.FrameType. */
 enum jfr_frame_kind { FRAME_JAVA, FRAME_NATIVE, FRAME_KERNEL };
-
-/* Cuts the number off the name of a class that the JVM generates, as Pyroscope does, because it differs from run to run:
- * x$$Lambda$14.0x00007f, x$$Lambda.0x00007f and x$$Lambda/0x00007f become x$$Lambda_; GeneratedMethodAccessor31 becomes
- * GeneratedMethodAccessor_. Returns the length of what stays, 0 for all. */
-static uint32_t generated_prefix(struct str name)
-{
-    static const struct str accessor = {"jdk/internal/reflect/GeneratedMethodAccessor", 44};
-    ptrdiff_t lambda = str_find(name, STR("$$Lambda"));
-    uint32_t from = 0;
-
-    if (lambda > 0 && (size_t) lambda + 8 < name.n)
-        from = (uint32_t) lambda + 8;
-    else if (name.n > accessor.n && str_starts(name, accessor))
-        from = accessor.n;
-    for (uint32_t i = from; from && i < name.n; i++)
-        if (!isxdigit((unsigned char) name.p[i]) && !strchr("$./x", name.p[i]))
-            return 0;
-    return from;
-}
 
 static struct str clip(struct str s)
 {
@@ -70,7 +50,7 @@ static bool build_method(struct jfr_reader *r, struct jfr_constant *k, enum jfr_
     buf_reset(&r->name);
     k->made_too = 0;
     if (kind == FRAME_JAVA && of.n) {
-        keep = generated_prefix(of);
+        keep = java_generated_prefix(of); /* as Pyroscope does */
         buf_put_str(&r->name, keep ? str_slice(of, 0, keep) : of);
         buf_puts(&r->name, keep ? "_." : ".");
     } else if (of.n) {

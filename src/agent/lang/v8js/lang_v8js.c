@@ -448,6 +448,7 @@ static bool is_answer_valid(const struct lang_question *q, const void *answer)
 const struct lang lang_v8js = {
     .name = "v8js",
     .in_bpf = "JavaScript frames",
+    .has_jit = true,
     .attach = attach,
     .detach = detach,
     .merge = merge,
