@@ -352,12 +352,11 @@ static double time_select(struct store *s, const struct store_query *q)
     double t[9];
 
     for (int i = 0; i < 9; i++) {
-        struct store_notes notes = {0};
         struct tree *tree;
         struct err e = {0};
         int64_t a = clock_mono();
 
-        if (s->ops->select(s, q, &tree, &notes, &e) < 0)
+        if (s->ops->select(s, q, &tree, &e) < 0)
             die("select", &e);
         t[i] = (double) (clock_mono() - a) / 1e6;
         last_total = tree->total[0][0];
@@ -376,12 +375,11 @@ static double time_series(struct store *s, const struct store_query *q, const st
     int64_t cpu = clock_cpu();
 
     for (int i = 0; i < 9; i++) {
-        struct store_notes notes = {0};
         struct store_points p;
         struct err e = {0};
         int64_t a = clock_mono();
 
-        if (s->ops->series(s, q, sq, &p, &notes, &e) < 0)
+        if (s->ops->series(s, q, sq, &p, &e) < 0)
             die("series", &e);
         t[i] = (double) (clock_mono() - a) / 1e6;
         last_series = p.n_series;

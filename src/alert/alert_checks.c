@@ -22,13 +22,12 @@ static int64_t read_rates(struct alert_look *l, int64_t from, int64_t to, int64_
 {
     _cleanup_(query_freep) struct query *q = NULL;
     _cleanup_(mem_freep) int64_t *covered = NULL;
-    struct store_notes notes = {0};
     struct store_points p = {0};
     int64_t n = 0;
     int r = alert_compile(l, from, to, &q, e);
 
     if (r == 0)
-        r = query_series(l->eval->store, q, &(struct query_series_params){.step = step}, &p, &notes, e);
+        r = query_series(l->eval->store, q, &(struct query_series_params){.step = step}, &p, e);
     if (r < 0)
         return r;
     covered = mem_zalloc_array(p.n_points + 1u, sizeof *covered);

@@ -63,7 +63,8 @@ int alert_look_drift(struct alert_look *l, struct err *e)
     r = compile_diff(l, base_from, base_to, &q, e);
     if (r < 0)
         return r;
-    r = query_drift(l->eval->store, q, &ask, &d, &notes, e);
+    q->q.notes = &notes; /* of the sampling rate */
+    r = query_drift(l->eval->store, q, &ask, &d, e);
     if (r == -ENODATA)
         return 0;
     for (uint32_t i = 0; r == 0 && i < l->source->n_rules; i++) {
@@ -110,6 +111,7 @@ static int add_verdict(struct alert_look *l, uint32_t index, const struct verdic
 
 int alert_look_verdict(struct alert_look *l, struct err *e)
 {
+    struct store_notes notes = {0};
     struct verdict_ask ask = {.tenant = l->source->tenant,
                               .service = l->service,
                               .type = l->source->parsed.type,
@@ -118,10 +120,10 @@ int alert_look_verdict(struct alert_look *l, struct err *e)
                               .spans = l->eval->spans,
                               .now = l->eval->now,
                               .memory_limit = l->eval->memory_limit,
-                              .cancel = l->eval->cancel};
+                              .cancel = l->eval->cancel,
+                              .notes = &notes};
     struct verdict_answer v = {0};
-    struct store_notes notes = {0};
-    int r = query_verdict(l->eval->store, &ask, &v, &notes, e);
+    int r = query_verdict(l->eval->store, &ask, &v, e);
 
     if (r == -ENODATA)
         return 0;

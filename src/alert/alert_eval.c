@@ -253,12 +253,11 @@ static int record(struct alert_look *l, uint32_t recording, const struct query_t
 static int look_table(struct alert_look *l, struct err *e)
 {
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store_notes notes = {0};
     struct query_table t = {0};
     int r = alert_compile(l, l->from, l->to, &q, e);
 
     if (r == 0)
-        r = query_top(l->eval->store, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_TOTAL, 0}, &t, &notes, e);
+        r = query_top(l->eval->store, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_TOTAL, 0}, &t, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; r == 0 && i < l->source->n_rules; i++)

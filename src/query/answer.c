@@ -116,21 +116,22 @@ int answer_param_limit(struct answer_request *c, uint32_t fallback, uint32_t max
     return r;
 }
 
-struct query_params answer_params_none(const struct answer_request *c)
+struct query_params answer_params_none(struct answer_request *c)
 {
     return (struct query_params){.tenant = c->tenant,
                                  .type = str_from(c->what->type),
                                  .names = c->names,
                                  .now = c->now,
                                  .memory_limit = c->memory_limit,
-                                 .cancel = c->cancel};
+                                 .cancel = c->cancel,
+                                 .notes = &c->notes};
 }
 
 int answer_params_of(struct answer_request *c, struct query_params *ret, struct err *e)
 {
-    static const char *const names[] = {
-        "query", "from",   "to",   "base_query", "base_from", "base_to", "trace_id",   "span_id", "times", "profile",
-        "focus", "ignore", "hide", "max_nodes",  "min_share", "zoom",    "no_inlines", NULL};
+    static const char *const names[] = {"query",    "from",      "to",        "base_query", "base_from",  "base_to",
+                                        "trace_id", "span_id",   "times",     "profile",    "focus",      "ignore",
+                                        "hide",     "max_nodes", "min_share", "zoom",       "no_inlines", NULL};
 
     *ret = answer_params_none(c);
     return query_params_read(ret, names, c->param, c->ctx, e);
@@ -190,10 +191,8 @@ int answer_compile_params(struct answer_request *c, const struct query_params *p
 {
     int r = query_compile(p, ret, e);
 
-    if (r == 0) {
-        (*ret)->q.notes = &c->notes;
+    if (r == 0)
         r = answer_pick_spans(c, *ret, e);
-    }
     if (r == 0)
         note_selection(c, *ret);
     return r;
@@ -276,7 +275,7 @@ static int grouped_flame(struct answer_request *c, const struct query *q, struct
         return err_set(e, -EINVAL, "group_by: a comparison cannot be grouped");
     if (q->q.columns[0].spans)
         return err_set(e, -EINVAL, "group_by: spans that are selected by name, duration or children cannot be grouped");
-    return query_flame_by(c->store, &p, answer_param(c, "group_by"), ret, &c->notes, e);
+    return query_flame_by(c->store, &p, answer_param(c, "group_by"), ret, e);
 }
 
 static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
@@ -286,7 +285,7 @@ static int run_flame(struct answer_request *c, struct buf *out, struct err *e)
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = answer_param(c, "group_by").n ? grouped_flame(c, q, &t, e) : query_flame(c->store, q, &t, &c->notes, e);
+        r = answer_param(c, "group_by").n ? grouped_flame(c, q, &t, e) : query_flame(c->store, q, &t, e);
     if (r == 0 && !(c->binary && q->q.n_zoom)) /* the UI has it from the whole tree */
         r = query_coverage(c->store, q, t->covered_ns, e);
     return r < 0 ? r : put_tree(c, out, t);
@@ -313,7 +312,7 @@ static int run_callers(struct answer_request *c, struct buf *out, struct err *e)
     int r = compile_tree(c, &q, e);
 
     if (r == 0)
-        r = query_callers(c->store, q, answer_param(c, "function"), &x, &c->notes, e);
+        r = query_callers(c->store, q, answer_param(c, "function"), &x, e);
     if (r == 0)
         r = query_coverage(c->store, q, x.callers->covered_ns, e);
     if (r < 0)
@@ -348,7 +347,7 @@ static int run_top(struct answer_request *c, struct buf *out, struct err *e)
         r = answer_compile(c, &q, e);
     if (r == 0)
         r = query_top(c->store, q, &(struct query_order){rows, sort, (uint32_t) MIN(limit, (uint64_t) UINT32_MAX)}, &t,
-                      &c->notes, e);
+                      e);
     if (r < 0)
         return r;
     answer_put(c, out, &t);
@@ -365,7 +364,7 @@ static int run_lines(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = query_lines(c->store, q,
                         &(struct query_place){.function = answer_param(c, "function"), .file = answer_param(c, "file")},
-                        &t, &c->notes, e);
+                        &t, e);
     if (r < 0)
         return r;
     answer_put(c, out, &t);
@@ -407,7 +406,7 @@ static int run_series(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = query_interval(c->store, q, &p.interval, e);
     if (r == 0)
-        r = query_series(c->store, q, &p, &points, &c->notes, e);
+        r = query_series(c->store, q, &p, &points, e);
     if (r < 0)
         return r;
     r = put_series(c, out, q, &points, p.interval, e);
@@ -473,7 +472,7 @@ static int run_leaks(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = check_held(q->q.columns[q->is_diff].selector->type, e);
     if (r == 0)
-        r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, &c->notes, e);
+        r = query_leaks(c->store, q, (uint32_t) MIN(limit, (uint64_t) 10000), &l, e);
     if (r < 0)
         return r;
     if (wants_text(c))

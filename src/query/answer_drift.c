@@ -81,7 +81,7 @@ int answer_run_drift(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = query_compile(&p, &q, e);
     if (r == 0)
-        r = query_drift(c->store, q, &ask, &d, &c->notes, e);
+        r = query_drift(c->store, q, &ask, &d, e);
     if (r == -ENODATA) /* nothing to compare: an answer without rows, as for other questions */
         d.minimum_detectable_points = 100;
     else if (r < 0)
@@ -142,7 +142,8 @@ int answer_run_verdict(struct answer_request *c, struct buf *out, struct err *e)
                               .names = c->names,
                               .now = c->now,
                               .memory_limit = c->memory_limit,
-                              .cancel = c->cancel};
+                              .cancel = c->cancel,
+                              .notes = &c->notes};
     struct verdict_answer v;
     struct drift_ask drift;
     int r = read_ask(c, &drift, e);
@@ -155,7 +156,7 @@ int answer_run_verdict(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = read_service(c, &ask, e);
     if (r == 0)
-        r = query_verdict(c->store, &ask, &v, &c->notes, e);
+        r = query_verdict(c->store, &ask, &v, e);
     if (r == -ENODATA) {
         v = (struct verdict_answer){.service = ask.service};
         v.drift.minimum_detectable_points = 100;
@@ -201,12 +202,13 @@ static int judge_one(struct answer_request *c, const struct drift_ask *drift, co
                               .spans = c->spans,
                               .now = c->now,
                               .memory_limit = c->memory_limit,
-                              .cancel = c->cancel};
+                              .cancel = c->cancel,
+                              .notes = &c->notes};
     struct verdict_answer v;
     int r = read_range(c, &ask, e);
 
     if (r == 0)
-        r = query_verdict(c->store, &ask, &v, &c->notes, e);
+        r = query_verdict(c->store, &ask, &v, e);
 
     if (r == -ENODATA) {
         to->undecided++;

@@ -162,7 +162,7 @@ int answer_run_symbols(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = answer_compile(c, &q, e);
     if (r == 0)
-        r = query_binaries(c->store, q, limit, &b, &c->notes, e);
+        r = query_binaries(c->store, q, limit, &b, e);
     if (r < 0)
         return r;
     answer_put(c, out, &b);

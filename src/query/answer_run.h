@@ -19,7 +19,7 @@ int answer_param_limit(struct answer_request *c, uint32_t fallback, uint32_t max
 /* The common parameters, as query_compile() takes them. */
 int answer_params_of(struct answer_request *c, struct query_params *ret, struct err *e);
 /* None of them: only tenant, limits and what "now" means. */
-struct query_params answer_params_none(const struct answer_request *c);
+struct query_params answer_params_none(struct answer_request *c);
 /* Compiles them: notes on the answer are collected in the request, and if the parameters select spans, so does the
  * query. */
 int answer_compile(struct answer_request *c, struct query **ret, struct err *e);

@@ -185,7 +185,7 @@ int answer_run_span(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0 && q->is_diff && !answer_param(c, "sort").n)
         sort = QUERY_SORT_SHARE;
     if (r == 0)
-        r = query_top(c->store, q, &(struct query_order){rows, sort, limit}, &t, &c->notes, e);
+        r = query_top(c->store, q, &(struct query_order){rows, sort, limit}, &t, e);
     if (r < 0)
         return r;
     answer_put(c, out, &t);

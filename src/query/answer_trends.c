@@ -14,11 +14,7 @@ static int compile_range(struct answer_request *c, struct query **ret, struct er
     struct query_params p = answer_params_none(c);
     int r = query_params_read(&p, names, c->param, c->ctx, e);
 
-    if (r == 0)
-        r = query_compile(&p, ret, e);
-    if (r == 0)
-        (*ret)->q.notes = &c->notes;
-    return r;
+    return r < 0 ? r : query_compile(&p, ret, e);
 }
 
 int answer_run_findings(struct answer_request *c, struct buf *out, struct err *e)
@@ -28,7 +24,7 @@ int answer_run_findings(struct answer_request *c, struct buf *out, struct err *e
     int r = answer_compile(c, &q, e);
 
     if (r == 0)
-        r = query_findings(c->store, q, &f, &c->notes, e);
+        r = query_findings(c->store, q, &f, e);
     if (r < 0)
         return r;
     answer_put(c, out, &f);
@@ -46,7 +42,7 @@ int answer_run_explain(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = answer_compile_params(c, &like, &q, e);
     if (r == 0)
-        r = query_explain(c->store, q, &(struct explain_ask){&like, c->spans, &c->notes}, &x, e);
+        r = query_explain(c->store, q, &(struct explain_ask){&like, c->spans}, &x, e);
     if (r < 0)
         return r;
     answer_put(c, out, &x);
@@ -110,7 +106,7 @@ int answer_run_trends(struct answer_request *c, struct buf *out, struct err *e)
     if (r == 0)
         r = answer_param_duration(c, "step", &p.step, e);
     if (r == 0)
-        r = query_trends(c->store, q, &p, &t, &c->notes, e);
+        r = query_trends(c->store, q, &p, &t, e);
     if (r < 0)
         return r;
     r = put_trends(c, out, &t);

@@ -102,8 +102,8 @@ static int read_side(struct drifting *x, struct store *s, const struct query *q,
     sq.columns[0] = (struct store_column){c[side].selector, range->from, range->to};
     sq.n_columns = 1;
     sq.by = BY_FUNCTION;
-    return named_cube(&(struct named_store){s, q->names, q->q.notes}, &sq,
-                      &(struct store_cube_query){range->width, by_resource}, &x->cubes[side], e);
+    return named_cube(&(struct named_store){s, q->names}, &sq, &(struct store_cube_query){range->width, by_resource},
+                      &x->cubes[side], e);
 }
 
 static int read_sides(struct drifting *x, struct store *s, const struct query *q, struct err *e)
@@ -583,12 +583,10 @@ static void drifting_done(struct drifting *x)
     arena_done(&x->arena);
 }
 
-int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, struct drift_answer *ret,
-                struct store_notes *notes, struct err *e)
+int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, struct drift_answer *ret, struct err *e)
 {
     struct drift_ask full = *ask;
     _cleanup_(drifting_done) struct drifting x = {.ask = &full};
-    struct store_notes *before = q->q.notes;
     int r;
 
     full.min_points = ask->min_points > 0 ? ask->min_points : DRIFT_MIN_POINTS;
@@ -599,7 +597,6 @@ int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, s
         return err_set(e, -EINVAL, "drift requires a baseline: baseline_from and baseline_to");
     arena_init(&ret->arena, 0);
     arena_init(&x.arena, q->q.memory_limit);
-    q->q.notes = notes; /* query_coverage() notes the sampling rate there */
     r = read_sides(&x, s, q, e);
     for (int i = 0; r == 0 && i < 2; i++)
         r = find_rows(&x, i);
@@ -612,10 +609,9 @@ int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, s
         r = set_rates(&x, s, q, ret, e);
     }
     if (r == 0)
-        r = test_all(&x, notes, ret);
+        r = test_all(&x, q->q.notes, ret);
     if (r == 0)
         r = discount_traffic(&x, q, ret, e);
-    q->q.notes = before;
     if (r < 0)
         drift_answer_done(ret);
     if (r == -ENODATA)

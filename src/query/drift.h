@@ -40,28 +40,27 @@ struct drift_row {
 
 struct drift_answer {
     struct arena arena;
-    struct drift_row *rows; /* largest effect first */
+    struct drift_row *rows;       /* largest effect first */
     uint32_t n, n_all, n_columns; /* n_columns: 2, the sides that covered_ns has */
     double minimum_detectable_points;
     uint32_t instances; /* with data on either side */
     uint32_t windows;   /* with data, of both sides */
     uint32_t significant;
     int64_t covered_ns[2];
-    double whole[2];       /* value of everything */
-    double cores[2];       /* whole per covered second, as in drift_row */
-    double traffic_points; /* requests that moved to spans of other names; 0 if that was not looked at */
-    double cost_change;    /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
+    double whole[2];            /* value of everything */
+    double cores[2];            /* whole per covered second, as in drift_row */
+    double traffic_points;      /* requests that moved to spans of other names; 0 if that was not looked at */
+    double cost_change;         /* estimated change of the cost of the same work: +0.1 = 10 % more (drift.c) */
     double cost_low, cost_high; /* its 99 % interval */
-    bool cost_known;       /* else these are 0 */
+    bool cost_known;            /* else these are 0 */
     struct str type, unit;
     const char *empty; /* "baseline", "range" or "both": has no data; NULL: each has some */
 };
 
-/* q must be compiled with a base: its column 0 is the baseline, column 1 is now. -ENODATA with an error message, and
+/* q must be compiled with a base (its column 0 is the baseline, column 1 is now) and with notes. -ENODATA with an error message, and
  * ret->empty, if one of them has no data. Too little data to test is not an error: then nothing is significant and
  * minimum_detectable_points is 100. */
-int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, struct drift_answer *ret,
-                struct store_notes *notes, struct err *e);
+int query_drift(struct store *s, struct query *q, const struct drift_ask *ask, struct drift_answer *ret, struct err *e);
 void drift_answer_done(struct drift_answer *a);
 
 #endif

@@ -38,7 +38,6 @@ struct explaining {
     const struct query_params *like;
     struct span_index *spans;
     struct explain *out;
-    struct store_notes *notes;
     struct str service; /* of the selection, if it is one */
     struct type type;
 };
@@ -120,7 +119,7 @@ static int find_line(struct explaining *x, struct explain_fact *f, struct err *e
 {
     struct query_table t;
     int64_t most = 0;
-    int r = query_lines(x->store, x->q, &(struct query_place){.function = f->function}, &t, x->notes, e);
+    int r = query_lines(x->store, x->q, &(struct query_place){.function = f->function}, &t, e);
 
     if (r < 0)
         return r;
@@ -191,7 +190,7 @@ static int explain_whole(struct explaining *x, struct err *e)
 {
     struct query_table t;
     const struct query_row *row;
-    int r = query_top(x->store, x->q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 0}, &t, x->notes, e);
+    int r = query_top(x->store, x->q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 0}, &t, e);
 
     if (r < 0)
         return r;
@@ -228,11 +227,12 @@ static int say_verdict(struct explaining *x, const struct query_deploy *d, struc
                               .spans = x->spans,
                               .now = x->like->now,
                               .memory_limit = x->like->memory_limit,
-                              .cancel = x->like->cancel};
+                              .cancel = x->like->cancel,
+                              .notes = x->like->notes};
     struct verdict_answer v;
     struct explain_fact *f;
     char place[96];
-    int r = query_verdict(x->store, &ask, &v, x->notes, e);
+    int r = query_verdict(x->store, &ask, &v, e);
 
     if (r == -ENODATA)
         return 0;
@@ -333,7 +333,7 @@ static int find_changed(struct explaining *x, int64_t at, bool more, struct expl
     p.to = query_at(range_of(x)->to);
     r = query_compile(&p, &q, e);
     if (r == 0)
-        r = query_drift(x->store, q, &ask, &d, x->notes, e);
+        r = query_drift(x->store, q, &ask, &d, e);
     if (r < 0)
         return r == -ENODATA ? 0 : r;
     row = verdict_cause(&d, more ? 1 : -1);
@@ -376,7 +376,7 @@ static int say_step(struct explaining *x, const struct step *s, int64_t at, stru
 static bool is_sure(const struct explaining *x, const struct trends *t, uint32_t point)
 {
     double ratio = t->v[0].usual / trends_rate(t, 0, point),
-           samples = t->points.values[point] / 1e9 * x->notes->rate_mean;
+           samples = t->points.values[point] / 1e9 * x->q->q.notes->rate_mean;
 
     return !str_is(x->type.unit, "nanoseconds") || samples * (1 - ratio) > SPIKE_SIGMAS * sqrt(samples * ratio + 1);
 }
@@ -412,7 +412,7 @@ static int explain_times(struct explaining *x, struct err *e)
     int r = query_interval(x->store, x->q, &p.interval, e);
 
     if (r == 0)
-        r = query_trends(x->store, x->q, &p, &t, x->notes, e);
+        r = query_trends(x->store, x->q, &p, &t, e);
     if (r < 0)
         return r;
     rates = arena_zalloc_array(&x->out->arena, t.points.n_points + 1, sizeof *rates);
@@ -504,7 +504,7 @@ static int explain_growth(struct explaining *x, struct err *e)
     double windows[QUERY_LEAK_WINDOWS] = {0}, n = QUERY_LEAK_WINDOWS, mx = (n - 1) / 2, my = 0, sxy = 0, sxx = 0,
            syy = 0;
     struct query_leaks l;
-    int r = query_leaks(x->store, x->q, 0, &l, x->notes, e);
+    int r = query_leaks(x->store, x->q, 0, &l, e);
 
     if (r < 0)
         return r;
@@ -536,11 +536,12 @@ static int too_few(struct explaining *x, bool *ret, struct err *e)
     int r = query_coverage(x->store, x->q, covered, e);
 
     if (r == 0)
-        r = query_top(x->store, x->q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 1}, &t, x->notes, e);
+        r = query_top(x->store, x->q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 1}, &t, e);
     if (r < 0)
         return r;
-    n = str_is(x->type.unit, "nanoseconds") && x->notes->rate_mean > 0 ? (double) t.total[0] / 1e9 * x->notes->rate_mean
-                                                                       : FEW;
+    n = str_is(x->type.unit, "nanoseconds") && x->q->q.notes->rate_mean > 0
+            ? (double) t.total[0] / 1e9 * x->q->q.notes->rate_mean
+            : FEW;
     *ret = t.total[0] <= 0 || n < FEW;
     if (t.total[0] > 0 && n < FEW) {
         struct explain_fact *f = add_fact(x, EXPLAIN_FEW);
@@ -567,7 +568,7 @@ static struct str service_of(const struct selector *s)
 
 int query_explain(struct store *s, struct query *q, const struct explain_ask *ask, struct explain *ret, struct err *e)
 {
-    struct explaining x = {.store = s, .q = q, .like = ask->like, .spans = ask->spans, .out = ret, .notes = ask->notes};
+    struct explaining x = {.store = s, .q = q, .like = ask->like, .spans = ask->spans, .out = ret};
     bool few = false;
     int r;
 

@@ -45,7 +45,6 @@ struct explain {
 struct explain_ask {
     const struct query_params *like; /* what the query was compiled from */
     struct span_index *spans;        /* of requests; may be NULL */
-    struct store_notes *notes;
 };
 
 /* Of a selection of spans, of one profile or of some frames it says only what dominates, of an empty one nothing. */

@@ -255,7 +255,7 @@ static int run_rules(const struct tree *t, struct findings *f, struct err *e)
     return r;
 }
 
-int query_findings(struct store *s, struct query *q, struct findings *ret, struct store_notes *notes, struct err *e)
+int query_findings(struct store *s, struct query *q, struct findings *ret, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct store_query sq = q->q;
@@ -268,7 +268,7 @@ int query_findings(struct store *s, struct query *q, struct findings *ret, struc
     sq.max_nodes = 0;
     sq.min_share = 0;
     sq.by = BY_FILEFUNCTION;
-    r = named_select(&(struct named_store){s, q->names, notes}, &sq, &t, e);
+    r = named_select(&(struct named_store){s, q->names}, &sq, &t, e);
     if (r == 0) {
         ret->total = t->total[0][0];
         ret->type = arena_str(&ret->arena, t->type);

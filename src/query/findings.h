@@ -36,7 +36,7 @@ struct findings {
 };
 
 /* Looks for the rules that apply to the query's type. */
-int query_findings(struct store *s, struct query *q, struct findings *ret, struct store_notes *notes, struct err *e);
+int query_findings(struct store *s, struct query *q, struct findings *ret, struct err *e);
 void findings_done(struct findings *f);
 
 #endif

@@ -76,7 +76,6 @@ int program_read(struct store *s, const struct query_params *p, struct str versi
     const struct str by[] = {STR(SEMCONV_PROCESS_EXECUTABLE_PATH), STR(SEMCONV_BUILD_ID_GNU),
                              STR(SEMCONV_BUILD_ID_HTLHASH)};
     struct store_series_query sq = {.by = by, .n_by = ARRAY_SIZE(by)};
-    struct store_notes notes = {0};
     struct store_points points;
     _cleanup_(query_freep) struct query *q = NULL;
     double most = 0;
@@ -85,8 +84,9 @@ int program_read(struct store *s, const struct query_params *p, struct str versi
     *ret = (struct program){0};
     if (r < 0)
         return r;
+    q->q.notes = NULL;
     sq.step = q->q.columns[0].to - q->q.columns[0].from;
-    r = s->ops->series(s, &q->q, &sq, &points, &notes, e);
+    r = s->ops->series(s, &q->q, &sq, &points, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < points.n_series; i++) {
@@ -111,14 +111,15 @@ int program_processes_read(struct store *s, const struct query_params *p, int64_
 {
     const struct str by[] = {STR(SEMCONV_PROCESS_PID)};
     struct store_series_query sq = {.by = by, .n_by = ARRAY_SIZE(by), .step = step};
-    struct store_notes notes = {0};
     struct store_points points;
     _cleanup_(query_freep) struct query *q = NULL;
     int r = query_compile(p, &q, e);
 
     *ret = (struct program_processes){0};
-    if (r == 0)
-        r = s->ops->series(s, &q->q, &sq, &points, &notes, e);
+    if (r < 0)
+        return r;
+    q->q.notes = NULL;
+    r = s->ops->series(s, &q->q, &sq, &points, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < points.n_series; i++) {

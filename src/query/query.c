@@ -182,6 +182,7 @@ int query_compile(const struct query_params *p, struct query **ret, struct err *
     q->q.tenant = arena_cstr(&q->arena, str_from(p->tenant));
     q->q.memory_limit = p->memory_limit;
     q->q.cancel = p->cancel;
+    q->q.notes = p->notes;
     q->names = p->names;
     q->type = p->type.n ? p->type : STR("cpu");
     if (!q->q.tenant)
@@ -213,13 +214,12 @@ void query_free(struct query *q)
     mem_free(q);
 }
 
-int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e)
+int query_flame(struct store *s, struct query *q, struct tree **ret, struct err *e)
 {
-    return named_select(&(struct named_store){s, q->names, notes}, &q->q, ret, e);
+    return named_select(&(struct named_store){s, q->names}, &q->q, ret, e);
 }
 
-int query_callers(struct store *s, struct query *q, struct str function, struct store_callers *ret,
-                  struct store_notes *notes, struct err *e)
+int query_callers(struct store *s, struct query *q, struct str function, struct store_callers *ret, struct err *e)
 {
     struct store_query sq = q->q;
 
@@ -227,7 +227,7 @@ int query_callers(struct store *s, struct query *q, struct str function, struct 
         return err_set(e, -EINVAL, "function is required");
     sq.min_share = 0;
     sq.by = BY_FUNCTION;
-    return named_callers(&(struct named_store){s, q->names, notes}, &sq, function, ret, e);
+    return named_callers(&(struct named_store){s, q->names}, &sq, function, ret, e);
 }
 
 /* --- series --- */
@@ -256,7 +256,7 @@ static int split_names(struct str list, struct arena *a, const struct str **ret,
 /* An attribute that no sample of the selection has is an error, or the answer would be one series without a name. Labels
  * of series may be missing. */
 static int check_groups(const struct store *s, const struct store_points *p, const struct store_series_query *sq,
-                        const struct store_notes *notes, struct err *e)
+                        bool coarse, struct err *e)
 {
     for (uint32_t i = 0; i < sq->n_by; i++) {
         bool found = match_is_label(s->labels, sq->by[i]) || !p->n_series;
@@ -266,8 +266,8 @@ static int check_groups(const struct store *s, const struct store_points *p, con
         if (!found)
             return err_set(e, -EINVAL, "group_by: no profile of the selection has an attribute '%.*s'%s",
                            STR_FMT(sq->by[i]),
-                           notes->coarse ? "; attributes of a part of the range are no longer stored (retention.detail)"
-                                         : "; 'labels' lists the attributes that exist");
+                           coarse ? "; attributes of a part of the range are no longer stored (retention.detail)"
+                                  : "; 'labels' lists the attributes that exist");
     }
     return 0;
 }
@@ -284,7 +284,7 @@ static int64_t usual_step(int64_t range, int64_t interval)
 }
 
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
-                 struct store_notes *notes, struct err *e)
+                 struct err *e)
 {
     const struct store_column *c = &q->q.columns[q->is_diff];
     struct store_series_query sq = {.step = p->step, .function = p->function};
@@ -299,9 +299,9 @@ int query_series(struct store *s, struct query *q, const struct query_series_par
         return err_set(e, -EINVAL, "step: too many points (%lld); the maximum is 20000", (long long) (range / sq.step));
     if (sq.n_by > STORE_BY_MAX)
         return err_set(e, -EINVAL, "group_by: %u labels; the maximum is %d", sq.n_by, STORE_BY_MAX);
-    r = s->ops->series(s, &q->q, &sq, ret, notes, e);
+    r = s->ops->series(s, &q->q, &sq, ret, e);
     if (r == 0) {
-        r = check_groups(s, ret, &sq, notes, e);
+        r = check_groups(s, ret, &sq, q->q.notes && q->q.notes->coarse, e);
         if (r < 0)
             store_points_done(ret);
     }

@@ -56,6 +56,7 @@ struct query_params {
     int64_t now;         /* what "now" means */
     size_t memory_limit;
     const atomic_bool *cancel;
+    struct store_notes *notes; /* what all answers to the query add their notes to; NULL = they are not read */
 };
 
 /* Sets one of them from text; empty text leaves it as it is. p->now must be set. -EINVAL names it. */
@@ -71,7 +72,7 @@ struct query {
     struct names *names;
     struct str type; /* of selectors without one */
     bool is_diff;
-    bool by_sample;                     /* columns select samples by their own time (store_column.taken_from) */
+    bool by_sample; /* columns select samples by their own time (store_column.taken_from) */
     bool with_uploads;
     bool any_type;                      /* no type was named: that of samples of spans depends on what there is */
     struct link *links[2];              /* spans that columns are limited to, NULL if they are not */
@@ -83,7 +84,7 @@ void query_free(struct query *q);
 DEFINE_CLEANUP(struct query *, query_free)
 
 /* The merged tree; two columns (base, new) for a diff. */
-int query_flame(struct store *s, struct query *q, struct tree **ret, struct store_notes *notes, struct err *e);
+int query_flame(struct store *s, struct query *q, struct tree **ret, struct err *e);
 
 /* How many nanoseconds the profiles of each column cover (coverage.c); 0 when no profile has a duration. Rates are per
  * covered second: value / coverage. Adds the sampling rates of the profiles to the query's notes. */
@@ -124,20 +125,17 @@ struct query_order {
     enum query_sort sort;
     uint32_t limit; /* rows; 0: all */
 };
-int query_top(struct store *s, struct query *q, const struct query_order *o, struct query_table *ret,
-              struct store_notes *notes, struct err *e);
+int query_top(struct store *s, struct query *q, const struct query_order *o, struct query_table *ret, struct err *e);
 /* Weights per line of one function (exact name) or one file, ordered by line number. */
 struct query_place {
     struct str function, file;
 };
-int query_lines(struct store *s, struct query *q, const struct query_place *at, struct query_table *ret,
-                struct store_notes *notes, struct err *e);
+int query_lines(struct store *s, struct query *q, const struct query_place *at, struct query_table *ret, struct err *e);
 void query_table_done(struct query_table *t);
 
 /* The callers and callees of a function (exact name): two trees with the function at their top. Recursion counts once:
  * only the outermost call on a path counts. max_nodes of q applies to each tree. */
-int query_callers(struct store *s, struct query *q, struct str function, struct store_callers *ret,
-                  struct store_notes *notes, struct err *e);
+int query_callers(struct store *s, struct query *q, struct str function, struct store_callers *ret, struct err *e);
 
 /* Which binaries have symbols: one row per mapping and build ID, ordered by unnamed weight, largest first. Each frame
  * is counted once; weight is what the selection spent in the frames. */
@@ -154,8 +152,7 @@ struct query_binaries {
     uint32_t n, n_all;
     int64_t self, self_named; /* over all */
 };
-int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
-                   struct store_notes *notes, struct err *e);
+int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret, struct err *e);
 void query_binaries_done(struct query_binaries *b);
 
 /* --- over time --- */
@@ -169,7 +166,7 @@ struct query_series_params {
  * so that the cost does not grow with the range. */
 int query_interval(struct store *s, const struct query *q, int64_t *ret, struct err *e);
 int query_series(struct store *s, struct query *q, const struct query_series_params *p, struct store_points *ret,
-                 struct store_notes *notes, struct err *e);
+                 struct err *e);
 
 /* In-use memory that grows: for each leaf stack, its value in QUERY_LEAK_WINDOWS equal windows and the slope of a
  * straight line through them. */
@@ -188,8 +185,7 @@ struct query_leaks {
     struct store_windows windows;
     struct arena arena;
 };
-int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct store_notes *notes,
-                struct err *e);
+int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct err *e);
 void query_leaks_done(struct query_leaks *l);
 
 /* --- lists --- */

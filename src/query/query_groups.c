@@ -25,7 +25,6 @@ struct flame_groups {
     struct store *store;
     const struct query_params *p;
     struct str label;
-    struct store_notes *notes;
     struct arena arena;
     struct flame_group v[GROUPS_MAX];
     uint32_t n, n_all;
@@ -71,9 +70,8 @@ static int find_groups(struct flame_groups *ret, struct err *e)
     r = query_compile(&whole, &q, e);
     if (r < 0)
         return r;
-    q->q.notes = ret->notes;
     sp.step = q->q.columns[0].to - q->q.columns[0].from;
-    r = query_series(ret->store, q, &sp, &points, ret->notes, e);
+    r = query_series(ret->store, q, &sp, &points, e);
     if (r < 0)
         return r;
     r = take_groups(&points, ret);
@@ -126,9 +124,8 @@ static int group_tree(const struct flame_groups *g, struct str selector, uint32_
     r = query_compile(&one, &q, e);
     if (r < 0)
         return r;
-    q->q.notes = g->notes;
     q->q.max_nodes = nodes;
-    return query_flame(g->store, q, ret, g->notes, e);
+    return query_flame(g->store, q, ret, e);
 }
 
 /* Adds src below the frame `name` of dst. */
@@ -206,11 +203,10 @@ static int add_groups(struct flame_groups *g, struct tree *ret, struct err *e)
     return r;
 }
 
-int query_flame_by(struct store *s, const struct query_params *p, struct str label, struct tree **ret,
-                   struct store_notes *notes, struct err *e)
+int query_flame_by(struct store *s, const struct query_params *p, struct str label, struct tree **ret, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct flame_groups g = {.store = s, .p = p, .label = label, .notes = notes};
+    struct flame_groups g = {.store = s, .p = p, .label = label};
     int r = tree_new(1, p->memory_limit, &t);
 
     arena_init(&g.arena, p->memory_limit);

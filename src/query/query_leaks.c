@@ -60,8 +60,7 @@ static int rank(struct query_leaks *l, uint32_t limit)
     return 0;
 }
 
-int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct store_notes *notes,
-                struct err *e)
+int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_leaks *ret, struct err *e)
 {
     struct store_query sq = q->q;
     int r;
@@ -70,7 +69,7 @@ int query_leaks(struct store *s, struct query *q, uint32_t limit, struct query_l
     arena_init(&ret->arena, 0);
     sq.columns[0] = q->q.columns[q->is_diff];
     sq.n_columns = 1;
-    r = named_windows(&(struct named_store){s, q->names, notes}, &sq, QUERY_LEAK_WINDOWS, &ret->windows, e);
+    r = named_windows(&(struct named_store){s, q->names}, &sq, QUERY_LEAK_WINDOWS, &ret->windows, e);
     if (r == 0) {
         ret->tree = ret->windows.tree;
         ret->window_ns = ret->windows.width_ns;

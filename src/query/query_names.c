@@ -23,13 +23,12 @@ struct asker {
     struct store *store;
     struct names *names; /* NULL: nothing is looked up */
     const char *tenant;
-    struct store_notes *notes; /* its flag naming is set where names are to come */
+    struct store_notes *notes; /* its flag naming is set where names are to come; may be NULL */
 };
 
 static struct asker asker(const struct named_store *n, const struct store_query *q)
 {
-    return (struct asker){n->store, n->store->ops->name_later ? n->names : NULL, q->tenant,
-                          n->notes ? n->notes : q->notes};
+    return (struct asker){n->store, n->store->ops->name_later ? n->names : NULL, q->tenant, q->notes};
 }
 
 static void note_later(const struct asker *a)
@@ -118,7 +117,6 @@ static int name_selection(const struct asker *a, const struct store_query *q, bo
 {
     const struct store_table_query tq = {.rows = ROWS_UNLINED, .max_rows = ADDRESSES_MAX};
     struct nameless_list list = {0};
-    struct store_notes notes = {0};
     struct store_query by = *q;
     struct store_table t;
     int r;
@@ -126,7 +124,8 @@ static int name_selection(const struct asker *a, const struct store_query *q, bo
     by.no_inlines = false;
     by.focus = by.ignore = by.hide = (struct str){0};
     by.n_zoom = 0;
-    r = a->store->ops->table(a->store, &by, &tq, &t, &notes, e);
+    by.notes = NULL;
+    r = a->store->ops->table(a->store, &by, &tq, &t, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; r == 0 && i < t.n_rows; i++)
@@ -141,6 +140,8 @@ static int name_selection(const struct asker *a, const struct store_query *q, bo
 /* Before the store is asked again: what it noted is cleared, but not what is known of the selection itself. */
 static void clear_notes(struct store_notes *n)
 {
+    if (!n)
+        return;
     n->profiles = n->samples = 0;
     n->coarse = false;
     n->damaged = 0;
@@ -151,13 +152,12 @@ static void clear_notes(struct store_notes *n)
 struct name_lookup {
     struct asker by;
     const struct store_query *q;
-    struct store_notes *notes; /* of the store */
     bool looked;
 };
 
 static struct name_lookup lookup_of(const struct named_store *n, const struct store_query *q)
 {
-    return (struct name_lookup){asker(n, q), q, n->notes, false};
+    return (struct name_lookup){asker(n, q), q, false};
 }
 
 /* Looks up what the answer lacks. Returns 1 if the question must be asked again: then the store's notes are cleared. A
@@ -171,7 +171,7 @@ static int look_up(struct name_lookup *x, bool lacking, struct err *e)
     if (r < 0)
         return r == -E2BIG ? 0 : r;
     if (named)
-        clear_notes(x->notes);
+        clear_notes(x->q->notes);
     return named;
 }
 
@@ -201,7 +201,7 @@ int named_select(const struct named_store *n, const struct store_query *q, struc
     int r;
 
     do {
-        r = n->store->ops->select(n->store, q, ret, n->notes, e);
+        r = n->store->ops->select(n->store, q, ret, e);
         if (r < 0)
             return r;
         r = look_up(&x, tree_lacks(&x, *ret), e);
@@ -218,7 +218,7 @@ int named_windows(const struct named_store *n, const struct store_query *q, uint
     int r;
 
     do {
-        r = store_windows(n->store, q, windows, ret, n->notes, e);
+        r = store_windows(n->store, q, windows, ret, e);
         if (r < 0)
             return r;
         r = look_up(&x, tree_lacks(&x, ret->tree), e);
@@ -235,7 +235,7 @@ int named_cube(const struct named_store *n, const struct store_query *q, const s
     int r;
 
     do {
-        r = store_cube(n->store, q, cq, ret, n->notes, e);
+        r = store_cube(n->store, q, cq, ret, e);
         if (r < 0)
             return r;
         r = look_up(&x, tree_lacks(&x, ret->tree), e);
@@ -252,7 +252,7 @@ int named_callers(const struct named_store *n, const struct store_query *q, stru
     int r;
 
     do {
-        r = n->store->ops->callers(n->store, q, function, ret, n->notes, e);
+        r = n->store->ops->callers(n->store, q, function, ret, e);
         if (r < 0)
             return r;
         r = look_up(&x, tree_lacks(&x, ret->callers) || tree_lacks(&x, ret->callees), e);
@@ -279,7 +279,7 @@ int named_table(const struct named_store *n, const struct store_query *q, const 
     int r;
 
     do {
-        r = n->store->ops->table(n->store, q, tq, ret, n->notes, e);
+        r = n->store->ops->table(n->store, q, tq, ret, e);
         if (r < 0)
             return r;
         r = look_up(&x, table_lacks(&x, ret), e);
@@ -338,8 +338,7 @@ int named_export(const struct named_store *n, const struct store_query *q, store
         return s->ops->export(s, q, fn, ctx, e);
     r = s->ops->export(s, q, keep_batch, &k, e);
     if (r >= 0 && name_all(&a, &k.nameless)) {
-        if (q->notes)
-            clear_notes(q->notes);
+        clear_notes(q->notes);
         r = s->ops->export(s, q, fn, ctx, e);
     } else
         for (size_t i = 0; r >= 0 && i < k.n; i++)

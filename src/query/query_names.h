@@ -10,11 +10,10 @@
 #include "query/query.h"
 #include "store/store_cube.h"
 
-/* Who answers: names may be NULL. notes is set by all but named_export(), whose notes go to q->notes. */
+/* Who answers: names may be NULL. */
 struct named_store {
     struct store *store;
     struct names *names;
-    struct store_notes *notes;
 };
 
 int named_select(const struct named_store *n, const struct store_query *q, struct tree **ret, struct err *e);

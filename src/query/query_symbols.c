@@ -123,8 +123,7 @@ static void advise(struct query_binary *b)
 
 /* --- all of it --- */
 
-int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret,
-                   struct store_notes *notes, struct err *e)
+int query_binaries(struct store *s, struct query *q, uint32_t limit, struct query_binaries *ret, struct err *e)
 {
     struct binaries x = {.out = ret};
     struct store_table t;
@@ -133,8 +132,7 @@ int query_binaries(struct store *s, struct query *q, uint32_t limit, struct quer
     *ret = (struct query_binaries){0};
     arena_init(&ret->arena, q->q.memory_limit);
     /* only frames by address keep their binary when they have a name */
-    r = named_table(&(struct named_store){s, q->names, notes}, &q->q, &(struct store_table_query){.rows = ROWS_FRAME},
-                    &t, e);
+    r = named_table(&(struct named_store){s, q->names}, &q->q, &(struct store_table_query){.rows = ROWS_FRAME}, &t, e);
     if (r < 0) {
         arena_done(&ret->arena);
         return r;

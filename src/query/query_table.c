@@ -122,8 +122,8 @@ static int take_rows(struct query_table *t)
         const struct table_key *key = &t->sums.keys[t->n];
         struct query_row *to = &t->rows[t->n];
 
-        *to = (struct query_row){.name = key->name, .file = key->file, .line = key->line,
-                                  .n_columns = t->n_columns, .kind = from->kind};
+        *to = (struct query_row){
+            .name = key->name, .file = key->file, .line = key->line, .n_columns = t->n_columns, .kind = from->kind};
         memcpy(to->self, from->self, sizeof to->self);
         memcpy(to->total, from->total, sizeof to->total);
     }
@@ -172,13 +172,13 @@ static int join_moved(struct query_table *t, enum store_rows rows)
 }
 
 static int ask_table(struct store *s, const struct query *q, const struct store_table_query *tq,
-                     struct query_table *ret, struct store_notes *notes, struct err *e)
+                     struct query_table *ret, struct err *e)
 {
     int r;
 
     *ret = (struct query_table){.n_columns = q->q.n_columns};
     arena_init(&ret->arena, 0);
-    r = named_table(&(struct named_store){s, q->names, notes}, &q->q, tq, &ret->sums, e);
+    r = named_table(&(struct named_store){s, q->names}, &q->q, tq, &ret->sums, e);
     if (r == 0)
         r = take_rows(ret);
     if (r == 0 && ret->n_columns == 2 && (tq->rows == ROWS_FUNCTION || tq->rows == ROWS_FILE))
@@ -190,14 +190,13 @@ static int ask_table(struct store *s, const struct query *q, const struct store_
     return r;
 }
 
-int query_top(struct store *s, struct query *q, const struct query_order *o, struct query_table *ret,
-              struct store_notes *notes, struct err *e)
+int query_top(struct store *s, struct query *q, const struct query_order *o, struct query_table *ret, struct err *e)
 {
     int r;
 
     if (o->sort >= QUERY_SORT_DELTA && !q->is_diff)
         return err_set(e, -EINVAL, "sort: delta and share require a base: base_query, base_from or base_to");
-    r = ask_table(s, q, &(struct store_table_query){.rows = o->rows}, ret, notes, e);
+    r = ask_table(s, q, &(struct store_table_query){.rows = o->rows}, ret, e);
     if (r == 0)
         sort_rows(ret, o->sort, o->limit);
     return r;
@@ -213,15 +212,14 @@ static int by_line(const void *a, const void *b)
     return r ? r : str_cmp(x->name, y->name);
 }
 
-int query_lines(struct store *s, struct query *q, const struct query_place *at, struct query_table *ret,
-                struct store_notes *notes, struct err *e)
+int query_lines(struct store *s, struct query *q, const struct query_place *at, struct query_table *ret, struct err *e)
 {
     struct store_table_query tq = {.rows = ROWS_LINE, .function = at->function, .file = at->file};
     int r;
 
     if (!at->function.n && !at->file.n)
         return err_set(e, -EINVAL, "function or file is required");
-    r = ask_table(s, q, &tq, ret, notes, e);
+    r = ask_table(s, q, &tq, ret, e);
     if (r < 0)
         return r;
     ret->n_all = ret->n;

@@ -111,14 +111,14 @@ static int look(struct trends *t)
 }
 
 int query_trends(struct store *s, struct query *q, const struct query_series_params *p, struct trends *ret,
-                 struct store_notes *notes, struct err *e)
+                 struct err *e)
 {
     size_t cells;
     int r;
 
     *ret = (struct trends){0};
     arena_init(&ret->arena, 0);
-    r = query_series(s, q, p, &ret->points, notes, e);
+    r = query_series(s, q, p, &ret->points, e);
     if (r < 0)
         return r;
     cells = (size_t) ret->points.n_series * ret->points.n_points;

@@ -29,7 +29,7 @@ struct trends {
 };
 
 int query_trends(struct store *s, struct query *q, const struct query_series_params *p, struct trends *ret,
-                 struct store_notes *notes, struct err *e);
+                 struct err *e);
 void trends_done(struct trends *t);
 /* The rate of a point of a series; negative if nothing covers it. */
 double trends_rate(const struct trends *t, uint32_t series, uint32_t point);

@@ -25,7 +25,6 @@ struct judging {
     struct store *store;
     const struct verdict_ask *ask;
     struct verdict_answer *out;
-    struct store_notes *notes;
     int64_t from, to, step; /* step: of the runs' ends before they are refined */
     struct verdict_run *runs;
     size_t n_runs, cap_runs;
@@ -53,7 +52,8 @@ static struct query_params params_of(const struct judging *x)
                                  .names = ask->names,
                                  .now = ask->now,
                                  .memory_limit = ask->memory_limit,
-                                 .cancel = ask->cancel};
+                                 .cancel = ask->cancel,
+                                 .notes = ask->notes};
 }
 
 /* --- runs --- */
@@ -80,7 +80,7 @@ static int read_versions(struct judging *x, struct str version, const struct ver
     p.from = query_at(steps->from);
     p.to = query_at(steps->to);
     r = query_compile(&p, &q, e);
-    return r < 0 ? r : query_series(x->store, q, &sp, ret, x->notes, e);
+    return r < 0 ? r : query_series(x->store, q, &sp, ret, e);
 }
 
 /* Whether another version was active in [from, to). A pause alone does not end a run. */
@@ -300,7 +300,7 @@ static int compare(struct judging *x, struct err *e)
     p.base_from = query_at(v->base_from);
     p.base_to = query_at(v->base_to);
     r = query_compile(&p, &q, e);
-    return r < 0 ? r : query_drift(x->store, q, &ask, &v->drift, x->notes, e);
+    return r < 0 ? r : query_drift(x->store, q, &ask, &v->drift, e);
 }
 
 /* --- all of it --- */
@@ -383,7 +383,7 @@ static int find_line(struct judging *x, struct err *e)
     p.to = query_at(old ? v->base_to : v->to);
     r = query_compile(&p, &q, e);
     if (r == 0)
-        r = query_lines(x->store, q, &(struct query_place){.function = v->cause->function}, &t, x->notes, e);
+        r = query_lines(x->store, q, &(struct query_place){.function = v->cause->function}, &t, e);
     if (r < 0)
         return r;
     for (uint32_t i = 0; i < t.n; i++)
@@ -396,10 +396,9 @@ static int find_line(struct judging *x, struct err *e)
     return a->failed ? -ENOMEM : 0;
 }
 
-int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct store_notes *notes,
-                  struct err *e)
+int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct err *e)
 {
-    struct judging x = {.store = s, .ask = ask, .out = ret, .notes = notes, .from = 0, .to = ask->now};
+    struct judging x = {.store = s, .ask = ask, .out = ret, .from = 0, .to = ask->now};
     int r = 0;
 
     *ret = (struct verdict_answer){.cost_p = 1};

@@ -31,10 +31,10 @@ struct span_index;
 struct verdict_ask {
     const char *tenant;
     struct str service;
-    struct str version;  /* empty: the version whose run began last */
-    struct str type;     /* empty: cpu */
+    struct str version;         /* empty: the version whose run began last */
+    struct str type;            /* empty: cpu */
     struct query_time from, to; /* where runs are looked for; empty: the last 24 hours */
-    double min_points;   /* as in drift_ask */
+    double min_points;          /* as in drift_ask */
     bool self;
     uint32_t limit;
     struct names *names;
@@ -42,6 +42,7 @@ struct verdict_ask {
     int64_t now;
     size_t memory_limit;
     const atomic_bool *cancel;
+    struct store_notes *notes; /* what the reader should know of all that was looked at; never NULL */
 };
 
 enum verdict { VERDICT_UNKNOWN, VERDICT_SAME, VERDICT_WORSE, VERDICT_BETTER };
@@ -53,17 +54,17 @@ struct verdict_answer {
     struct str service, version, previous; /* previous: empty when there is none */
     int64_t deployed_ns;
     bool rollback, overlap;
-    bool per_request;   /* else per CPU-second */
-    bool cost_known;    /* a request, or the same work, has a cost; else a function decides */
-    double cost_change; /* +0.12: a request, or the same work, costs 12 % more */
+    bool per_request;           /* else per CPU-second */
+    bool cost_known;            /* a request, or the same work, has a cost; else a function decides */
+    double cost_change;         /* +0.12: a request, or the same work, costs 12 % more */
     double cost_low, cost_high; /* its 99 % interval */
-    double cost_p;      /* per request: p of that change; 1 otherwise */
-    double total_change;           /* of everything per second, +0.1 = 10 % more: it depends on the load and on how many
+    double cost_p;              /* per request: p of that change; 1 otherwise */
+    double total_change;        /* of everything per second, +0.1 = 10 % more: it depends on the load and on how many
                                       instances have which version */
     bool is_card, is_named, is_compared; /* headline and cause are set; from to base_to are */
-    const struct drift_row *cause; /* the function to name; NULL: none */
-    struct drift_row named;        /* a copy of it */
-    struct str file;    /* of the cause, and the line with most of it; empty: not known */
+    const struct drift_row *cause;       /* the function to name; NULL: none */
+    struct drift_row named;              /* a copy of it */
+    struct str file;                     /* of the cause, and the line with most of it; empty: not known */
     int64_t line;
     uint64_t requests[2];
     int64_t from, to, base_from, base_to; /* what was compared; 0 when nothing was */
@@ -78,8 +79,7 @@ struct verdict_answer {
 };
 
 /* A service without profiles is -ENODATA with an error message. */
-int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct store_notes *notes,
-                  struct err *e);
+int query_verdict(struct store *s, const struct verdict_ask *ask, struct verdict_answer *ret, struct err *e);
 void verdict_answer_done(struct verdict_answer *a);
 /* The change of everything per second, +0.1 = 10 % more. It depends on the load, and on how many instances have which
  * version. */

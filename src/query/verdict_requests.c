@@ -32,7 +32,6 @@ static int read_values(struct store *s, const struct verdict_ask *ask, struct ar
         .tenant = ask->tenant, .now = ask->now, .memory_limit = ask->memory_limit, .cancel = ask->cancel};
     char *selector = verdict_selector(a, ask->type, ask->service, side->version);
     _cleanup_(query_freep) struct query *q = NULL;
-    struct store_notes notes = {0};
     int r;
 
     if (!selector)
@@ -41,7 +40,7 @@ static int read_values(struct store *s, const struct verdict_ask *ask, struct ar
     p.from = query_at(side->from);
     p.to = query_at(side->to);
     r = query_compile(&p, &q, e);
-    return r < 0 ? r : query_series(s, q, &(struct query_series_params){.step = side->step}, ret, &notes, e);
+    return r < 0 ? r : query_series(s, q, &(struct query_series_params){.step = side->step}, ret, e);
 }
 
 /* Requests of the window, of the version; spans without a version count if the versions did not run side by side. */

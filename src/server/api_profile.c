@@ -92,7 +92,8 @@ static int read_params(struct call *c, struct query_params *ret, struct err *e)
                                  .names = name_source_names(front_options(c->front)->names),
                                  .now = clock_wall(),
                                  .memory_limit = front_options(c->front)->memory_limit,
-                                 .cancel = &c->cancel};
+                                 .cancel = &c->cancel,
+                                 .notes = &c->notes};
     return query_params_read(ret, names, param_of, c, e);
 }
 
@@ -109,7 +110,6 @@ static int select_profiles(struct call *c, struct batch **ret, struct err *e)
         r = query_compile(&p, &q, e);
     if (r < 0)
         return r;
-    q->q.notes = &c->notes;
     return query_export(s, q, ret, e);
 }
 
@@ -175,8 +175,7 @@ static int run_html(struct call *c, struct err *e)
     if (r < 0)
         return r;
     q->q.max_nodes = HTML_NODES_MAX;
-    q->q.notes = &c->notes;
-    r = query_flame(s, q, &t, &c->notes, e);
+    r = query_flame(s, q, &t, e);
     if (r == 0)
         r = query_coverage(s, q, t->covered_ns, e);
     if (r < 0)

@@ -344,11 +344,10 @@ int py_compile(struct call *c, const struct py_request *r, bool diff, const stru
     p.now = now;
     p.memory_limit = front_options(c->front)->memory_limit;
     p.cancel = &c->cancel;
+    p.notes = &c->notes;
     result = query_compile(&p, ret, e);
     for (uint32_t i = 0; result == 0 && i < (*ret)->q.n_columns; i++)
         result = replace_own_labels(&(*ret)->selectors[i], e);
-    if (result == 0)
-        (*ret)->q.notes = &c->notes;
     return result;
 }
 

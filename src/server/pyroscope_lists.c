@@ -367,7 +367,7 @@ static int add_groups(struct series_walk *x, struct query *q, const struct type 
 
     one.type = t->name;
     q->q.columns[0].selector = &one;
-    r = query_series(store_of(x->call), q, &p, &points, &x->call->notes, e);
+    r = query_series(store_of(x->call), q, &p, &points, e);
     q->q.columns[0].selector = x->selector;
     if (r == -EINVAL) { /* no profile of this type has such an attribute: the sets are those of the series */
         struct store_range range = {x->call->who.tenant, q->q.columns[0].from, q->q.columns[0].to, &x->call->notes};

@@ -63,7 +63,7 @@ int py_period(struct call *c, const struct query *q, uint32_t column, double *re
 
 int py_flame(struct call *c, const struct py_request *r, struct query *q, struct tree **ret, struct err *e)
 {
-    int result = query_flame(store_of(c), q, ret, &c->notes, e);
+    int result = query_flame(store_of(c), q, ret, e);
 
     if (result < 0 || !py_counts(r->left.type_id))
         return result;

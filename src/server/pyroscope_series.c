@@ -240,7 +240,7 @@ int64_t py_align(struct py_request *r)
 int py_points(struct call *c, const struct py_request *r, struct query *q, const struct query_series_params *p,
               struct store_points *ret, struct err *e)
 {
-    int result = query_series(front_options(c->front)->store, q, p, ret, &c->notes, e);
+    int result = query_series(front_options(c->front)->store, q, p, ret, e);
     double period;
 
     if (result < 0 || !py_counts(r->left.type_id))

@@ -91,9 +91,9 @@ struct store_config {
     enum store_timestamps timestamps;
     void (*report)(void *ctx, const char *line); /* reports damage and repair, from any thread; may be NULL */
     void *report_ctx;
-    bool later;               /* a database that cannot be reached now is not an error: all is refused until it can be */
-    bool (*ending)(void);     /* asked while opening waits for another machine: true gives up; may be NULL */
-    int64_t (*now)(void);     /* NULL = clock_wall; tests replace it */
+    bool later;           /* a database that cannot be reached now is not an error: all is refused until it can be */
+    bool (*ending)(void); /* asked while opening waits for another machine: true gives up; may be NULL */
+    int64_t (*now)(void); /* NULL = clock_wall; tests replace it */
     int64_t (*elapsed)(void); /* elapsed time of this machine; NULL = now if that is set, else clock_boot */
 };
 
@@ -141,7 +141,7 @@ struct store_query {
     bool times_only;     /* of profiles: handle, id and n_samples are not needed and may be wrong */
     size_t memory_limit; /* bytes of the answer, 0 = none */
     const atomic_bool *cancel;
-    struct store_notes *notes; /* notes on profiles and export, added to those already there; may be NULL */
+    struct store_notes *notes; /* where every answer adds its notes; may be NULL */
 };
 
 /* Whether the query selects samples by their link: by trace, by span or by a set of spans in every column. */
@@ -167,8 +167,8 @@ struct store_notes {
     bool also;        /* another source sent CPU time of some of these processes, too: it is counted once */
     char hidden[128]; /* runtimes of some of these processes whose functions are not shown, with "; " between */
     struct store_spool spool; /* is missing from the answer */
-    uint32_t damaged; /* pieces that could not be read and are missing from the answer */
-    char damage[200]; /* message about the first of them */
+    uint32_t damaged;         /* pieces that could not be read and are missing from the answer */
+    char damage[200];         /* message about the first of them */
 };
 
 enum { STORE_BY_MAX = 16 };
@@ -298,31 +298,29 @@ struct store_ops {
     void (*interrupt)(struct store *s);
     void (*close)(struct store *s);
     void (*append)(struct store *s, struct batch *b, const struct sink_context *ctx, struct ack *ack);
-    int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                  struct err *e);
+    int (*select)(struct store *s, const struct store_query *q, struct tree **ret, struct err *e);
     /* The same selection as sums by row (store_table.h), without building a tree; its granularity follows from the rows,
      * and max_nodes and min_share do not apply. *ret is set only on success, to be freed with store_table_done(). */
     int (*table)(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                 struct store_table *ret, struct store_notes *notes, struct err *e);
-    /* Column 0 as sums by span (store_spans.h), to be freed with store_spans_done(). Adds to q->notes. */
+                 struct store_table *ret, struct err *e);
+    /* Column 0 as sums by span (store_spans.h), to be freed with store_spans_done(). */
     int (*spans)(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
     /* Calls fn with the time and the value of each sample of column 0, in no particular order. NULL where the engine has
      * nothing better than export. */
     int (*moments)(struct store *s, const struct store_query *q, store_moment_fn fn, void *ctx, struct err *e);
     /* Column 0 in equal windows of time (store_windows.h), whose number and width are set in *ret. NULL where the engine
      * has nothing better than one select for each window: call store_windows(). */
-    int (*windows)(struct store *s, const struct store_query *q, struct store_windows *ret, struct store_notes *notes,
-                   struct err *e);
+    int (*windows)(struct store *s, const struct store_query *q, struct store_windows *ret, struct err *e);
     /* Column 0 by window and instance (store_cube.h): sets everything in *ret but from, width_ns, n_windows and the order
      * of cells. NULL where the engine has nothing better than selects: call store_cube(). */
     int (*cube)(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
-                struct store_notes *notes, struct err *e);
+                struct err *e);
     /* The callers and callees of a function (exact name): two trees with the function at their top, each with at most
      * max_nodes. Recursion counts once: only the outermost call on a path counts. */
     int (*callers)(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
-                   struct store_notes *notes, struct err *e);
+                   struct err *e);
     int (*series)(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                  struct store_points *ret, struct store_notes *notes, struct err *e);
+                  struct store_points *ret, struct err *e);
     int (*each_series)(struct store *s, const struct store_range *r, store_series_fn fn, void *ctx);
     /* Reports the names of all labels of the series and attributes of resources, profiles and samples that column 0 selects
      * or, with `name`, the values of that one; its selector needs no type. This reads detail. */

@@ -139,13 +139,13 @@ static int callers_of_tree(const struct tree *t, struct str function, uint32_t m
 }
 
 int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
-                      struct store_notes *notes, struct err *e)
+                      struct err *e)
 {
     _cleanup_(tree_freep) struct tree *tree = NULL;
     struct store_query whole = *q;
     int r;
 
     whole.max_nodes = 0;
-    r = s->ops->select(s, &whole, &tree, notes, e);
+    r = s->ops->select(s, &whole, &tree, e);
     return r < 0 ? r : callers_of_tree(tree, function, q->max_nodes, ret);
 }

@@ -11,7 +11,7 @@
 
 /* store_ops.callers for engines that have nothing better than the tree of select. */
 int callers_by_select(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
-                      struct store_notes *notes, struct err *e);
+                      struct err *e);
 /* Computes totals of an assembled answer and prunes it. Consumes t. */
 int callers_finish(struct tree *t, struct str type, struct str unit, uint32_t max_nodes, struct tree **ret);
 

@@ -66,7 +66,6 @@ struct cube_asking {
     struct store_cube *out;
     struct map by_id;
     size_t cap_cells, cap_values;
-    struct store_notes *notes;
     struct err *e;
 };
 
@@ -103,7 +102,7 @@ static int add_cell(struct cube_asking *x, const struct tree *t, uint32_t window
 static int find_values(struct cube_asking *x, struct str label, struct store_points *ret)
 {
     struct store_series_query sq = {.step = x->q.columns[0].to - x->q.columns[0].from, .by = &label, .n_by = 1};
-    int r = x->store->ops->series(x->store, &x->q, &sq, ret, x->notes, x->e);
+    int r = x->store->ops->series(x->store, &x->q, &sq, ret, x->e);
 
     if (r < 0)
         return r;
@@ -125,7 +124,7 @@ static int add_windows(struct cube_asking *x, uint32_t instance)
 
         q.columns[0].from = c->from + w * c->width_ns;
         q.columns[0].to = MIN(q.columns[0].from + c->width_ns, end);
-        r = x->store->ops->select(x->store, &q, &t, x->notes, x->e);
+        r = x->store->ops->select(x->store, &q, &t, x->e);
         if (r == 0)
             r = add_cell(x, t, w, instance);
     }
@@ -181,10 +180,10 @@ static int ask_selects(struct cube_asking *x, const struct store_cube_query *cq)
 }
 
 int store_cube(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
-               struct store_notes *notes, struct err *e)
+               struct err *e)
 {
     const struct store_column *c = &q->columns[0];
-    struct cube_asking x = {.store = s, .q = *q, .out = ret, .notes = notes, .e = e};
+    struct cube_asking x = {.store = s, .q = *q, .out = ret, .e = e};
     int64_t windows = cq->width_ns > 0 && c->to > c->from ? (c->to - c->from - 1) / cq->width_ns + 1 : 0;
     int r;
 
@@ -196,7 +195,7 @@ int store_cube(struct store *s, const struct store_query *q, const struct store_
     x.q.n_columns = 1;
     x.q.max_nodes = 0;
     x.q.min_share = 0;
-    r = s->ops->cube ? s->ops->cube(s, &x.q, cq, ret, notes, e) : ask_selects(&x, cq);
+    r = s->ops->cube ? s->ops->cube(s, &x.q, cq, ret, e) : ask_selects(&x, cq);
     map_done(&x.by_id);
     if (r < 0)
         store_cube_done(ret);

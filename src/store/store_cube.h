@@ -61,7 +61,7 @@ struct store_cube {
 /* Answers for column 0 of q, whose granularity should be BY_FUNCTION. -EINVAL if the range has more than CUBE_WINDOWS_MAX
  * windows or none. max_nodes and min_share do not apply. */
 int store_cube(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
-               struct store_notes *notes, struct err *e);
+               struct err *e);
 /* Accepts a zeroed cube. */
 void store_cube_done(struct store_cube *c);
 

@@ -56,8 +56,7 @@ static int add_window(struct merging *m, const struct tree *t, uint32_t window)
     return 0;
 }
 
-static int merge_windows(struct store *s, const struct store_query *q, struct store_windows *w,
-                         struct store_notes *notes, struct err *e)
+static int merge_windows(struct store *s, const struct store_query *q, struct store_windows *w, struct err *e)
 {
     struct merging m = {.out = w};
     struct store_query sq = *q;
@@ -73,7 +72,7 @@ static int merge_windows(struct store *s, const struct store_query *q, struct st
 
         sq.columns[0].from = w->from + i * w->width_ns;
         sq.columns[0].to = sq.columns[0].from + w->width_ns;
-        r = s->ops->select(s, &sq, &t, notes, e);
+        r = s->ops->select(s, &sq, &t, e);
         if (r == 0)
             r = add_window(&m, t, i);
     }
@@ -87,8 +86,7 @@ static int merge_windows(struct store *s, const struct store_query *q, struct st
     return 0;
 }
 
-int store_windows(struct store *s, const struct store_query *q, uint32_t n, struct store_windows *ret,
-                  struct store_notes *notes, struct err *e)
+int store_windows(struct store *s, const struct store_query *q, uint32_t n, struct store_windows *ret, struct err *e)
 {
     const struct store_column *c = &q->columns[0];
     int r;
@@ -96,7 +94,7 @@ int store_windows(struct store *s, const struct store_query *q, uint32_t n, stru
     *ret = (struct store_windows){.n = n, .from = c->from, .width_ns = (c->to - c->from) / n};
     if (ret->width_ns < 1)
         return err_set(e, -EINVAL, "the range of time is too short to be cut into %u windows", n);
-    r = s->ops->windows ? s->ops->windows(s, q, ret, notes, e) : merge_windows(s, q, ret, notes, e);
+    r = s->ops->windows ? s->ops->windows(s, q, ret, e) : merge_windows(s, q, ret, e);
     if (r < 0)
         store_windows_done(ret);
     return r;

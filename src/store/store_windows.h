@@ -20,8 +20,7 @@ struct store_windows {
 
 /* Cuts the time of column 0 into n windows, from 2 to STORE_WINDOWS_MAX; less than n nanoseconds at its end are left
  * out. -EINVAL if the range is too short. max_nodes and min_share do not apply. */
-int store_windows(struct store *s, const struct store_query *q, uint32_t n, struct store_windows *ret,
-                  struct store_notes *notes, struct err *e);
+int store_windows(struct store *s, const struct store_query *q, uint32_t n, struct store_windows *ret, struct err *e);
 /* Accepts zeroed windows. */
 void store_windows_done(struct store_windows *w);
 

@@ -170,10 +170,9 @@ static void ask_done(struct asked *k)
 static int64_t total_of(struct suite *s, const struct store_query *q)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    if (s->store->ops->select(s->store, q, &t, &notes, &e) < 0) {
+    if (s->store->ops->select(s->store, q, &t, &e) < 0) {
         tap_fail("select: %s", e.message);
         return -1;
     }
@@ -388,10 +387,9 @@ static void dump_points(struct buf *out, struct store *s, const struct store_que
 {
     struct store_series_query sq = {.step = 97 * NS_PER_S, .by = &by, .n_by = by.n ? 1 : 0, .function = function};
     struct store_points p = {0};
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    if (s->ops->series(s, q, &sq, &p, &notes, &e) < 0) {
+    if (s->ops->series(s, q, &sq, &p, &e) < 0) {
         tap_fail("series: %s", e.message);
         return;
     }
@@ -426,11 +424,10 @@ static void dump_attributes(struct buf *out, struct store *s, const struct store
 static void dump_question(struct buf *out, struct store *s, const struct store_query *q, const char *title)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     struct err e = {0};
 
     buf_printf(out, "== %s\n", title);
-    if (s->ops->select(s, q, &t, &notes, &e) < 0) {
+    if (s->ops->select(s, q, &t, &e) < 0) {
         tap_fail("select %s: %s", title, e.message);
         return;
     }
@@ -439,11 +436,10 @@ static void dump_question(struct buf *out, struct store *s, const struct store_q
 
 static void dump_table(struct buf *out, struct store *s, const struct store_query *q, enum store_rows rows)
 {
-    struct store_notes notes = {0};
     struct store_table t = {0};
     struct err e = {0};
 
-    if (s->ops->table(s, q, &(struct store_table_query){.rows = rows}, &t, &notes, &e) < 0)
+    if (s->ops->table(s, q, &(struct store_table_query){.rows = rows}, &t, &e) < 0)
         tap_fail("table: %s", e.message);
     buf_printf(out, "table %d %lld %lld\n", rows, (long long) t.sum[0], (long long) t.sum[1]);
     for (uint32_t i = 0; i < t.n_rows; i++) {
@@ -509,11 +505,10 @@ static void dump_spans(struct buf *out, struct store *s, const struct store_quer
 /* The values of each stack in five windows of time. */
 static void dump_windows(struct buf *out, struct store *s, const struct store_query *q)
 {
-    struct store_notes notes = {0};
     struct store_windows w = {0};
     struct err e = {0};
 
-    if (store_windows(s, q, 5, &w, &notes, &e) < 0) {
+    if (store_windows(s, q, 5, &w, &e) < 0) {
         tap_fail("windows: %s", e.message);
         return;
     }
@@ -536,12 +531,11 @@ static void dump_cube(struct buf *out, struct store *s, const struct store_query
 {
     struct store_cube_query cq = {.width_ns = (q->columns[0].to - q->columns[0].from) / 6 + 1,
                                   .by_resource = by_resource};
-    struct store_notes notes = {0};
     struct store_cube c = {0};
     struct err e = {0};
     int64_t *sums;
 
-    if (store_cube(s, q, &cq, &c, &notes, &e) < 0) {
+    if (store_cube(s, q, &cq, &c, &e) < 0) {
         tap_fail("cube: %s", e.message);
         return;
     }
@@ -579,17 +573,16 @@ static void dump_callers(struct buf *out, struct store *s, const struct store_qu
     k.columns[1].to -= (k.columns[1].to - k.columns[1].from) / 4;
     for (k.n_columns = 1; k.n_columns <= 2; k.n_columns++) {
         _cleanup_(store_callers_done) struct store_callers all = {0}, few = {0};
-        struct store_notes notes = {0};
         struct err e = {0};
 
         k.max_nodes = 0;
-        if (s->ops->callers(s, &k, STR("fn7"), &all, &notes, &e) < 0)
+        if (s->ops->callers(s, &k, STR("fn7"), &all, &e) < 0)
             tap_fail("callers: %s", e.message);
         buf_printf(out, "callers of %lld, %lld\n", (long long) all.sum[0], (long long) all.sum[1]);
         dump_tree(out, all.callers);
         dump_tree(out, all.callees);
         k.max_nodes = 12;
-        if (s->ops->callers(s, &k, STR("fn7"), &few, &notes, &e) < 0)
+        if (s->ops->callers(s, &k, STR("fn7"), &few, &e) < 0)
             tap_fail("callers: %s", e.message);
         ok(few.callers->n_nodes <= 2 * 12 + 1 && few.callees->n_nodes <= 2 * 12 + 1); /* including the folded nodes */
         for (uint32_t c = 0; c < k.n_columns; c++) {
@@ -821,7 +814,6 @@ static void test_span_sets(struct suite *s)
     static const struct link some[] = {{{1}, {1}}, {{2}, {1}}, {{9}, {9}}}, other[] = {{{1}, {2}}};
     struct store_span_set sets[3];
     struct store_spans sums = {0};
-    struct store_notes notes = {0};
     _cleanup_(tree_freep) struct tree *t = NULL;
     struct err e = {0};
     struct asked k;
@@ -847,12 +839,12 @@ static void test_span_sets(struct suite *s)
     k.q.columns[0].spans = &sets[1];
     k.q.columns[1].spans = &sets[0];
     k.q.n_columns = 2;
-    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, &e), 0);
+    eq_int(s->store->ops->select(s->store, &k.q, &t, &e), 0);
     eq_int(t->total[0][0], 2);
     eq_int(t->total[1][0], 21);
     tree_free(TAKE(t));
     k.q.columns[1].spans = NULL; /* against everything */
-    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, &e), 0);
+    eq_int(s->store->ops->select(s->store, &k.q, &t, &e), 0);
     eq_int(t->total[0][0], 2);
     eq_int(t->total[1][0], 63);
     ask_done(&k);
@@ -886,7 +878,6 @@ static void test_filters(struct suite *s)
 static void test_diff(struct suite *s)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     struct asked k;
 
     APPEND(s, {.value = 1, .stack = "main a"}, {.value = 5, .stack = "main b", .time = GEN_T0 + 60 * NS_PER_S},
@@ -895,7 +886,7 @@ static void test_diff(struct suite *s)
     ask(&k, "cpu", GEN_T0, GEN_T0 + NS_PER_S);
     k.q.n_columns = 2;
     k.q.columns[1] = (struct store_column){&k.sel[0], GEN_T0 + 60 * NS_PER_S, GEN_T0 + 61 * NS_PER_S};
-    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, NULL), 0);
+    eq_int(s->store->ops->select(s->store, &k.q, &t, NULL), 0);
     if (t) {
         _cleanup_(buf_done) struct buf out = BUF_INIT;
 
@@ -911,7 +902,6 @@ static void test_diff(struct suite *s)
 static void test_prune(struct suite *s)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     struct asked k;
     struct gen g = {.state = 11, .services = 3, .instances = 1, .stacks = 100, .depth = 12};
     int64_t full;
@@ -925,7 +915,7 @@ static void test_prune(struct suite *s)
     full = total(s, "cpu", ALL);
     ask(&k, "cpu", ALL);
     k.q.max_nodes = 50;
-    eq_int(s->store->ops->select(s->store, &k.q, &t, &notes, NULL), 0);
+    eq_int(s->store->ops->select(s->store, &k.q, &t, NULL), 0);
     if (t) {
         uint32_t kept = 0;
 
@@ -982,14 +972,13 @@ static void look_everywhere(struct suite *s, struct buf *out)
 {
     struct store_series_query sq = {.step = 30 * NS_PER_S};
     struct store_points p = {0};
-    struct store_notes notes = {0};
     struct asked k;
     int series = 0, listed = 0, exported = 0;
     double points = 0;
 
     s->store->ops->each_series(s->store, &(struct store_range){"", ALL, NULL}, count_series, &series);
     ask(&k, "cpu{service.name=\"b\"}", GEN_T0, GEN_T0 + 600 * NS_PER_S);
-    if (s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL) == 0)
+    if (s->store->ops->series(s->store, &k.q, &sq, &p, NULL) == 0)
         for (uint32_t i = 0; i < p.n_series * p.n_points; i++)
             points += p.values[i];
     store_points_done(&p);
@@ -1127,14 +1116,13 @@ static void test_series(struct suite *s)
 {
     struct store_series_query sq = {.step = 10 * NS_PER_S};
     struct store_points p = {0};
-    struct store_notes notes = {0};
     struct asked k;
 
     APPEND(s, {.value = 1}, {.value = 2, .time = GEN_T0 + 9 * NS_PER_S}, {.value = 4, .time = GEN_T0 + 10 * NS_PER_S},
            {.value = 8, .time = GEN_T0 + 25 * NS_PER_S, .stack = "main other"});
     suite_settle(s);
     ask(&k, "cpu", GEN_T0, GEN_T0 + 30 * NS_PER_S);
-    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL), 0);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, NULL), 0);
     eq_int(p.n_series, 1);
     eq_int(p.n_points, 3);
     if (p.n_points == 3 && p.n_series == 1) {
@@ -1144,7 +1132,7 @@ static void test_series(struct suite *s)
     }
     store_points_done(&p);
     sq.function = STR("work");
-    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, NULL), 0);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, NULL), 0);
     if (p.n_points == 3 && p.n_series == 1) {
         eq_int(p.values[0], 3);
         eq_int(p.values[2], 0);
@@ -1158,7 +1146,6 @@ static void test_series_bounded(struct suite *s)
 {
     struct store_series_query sq = {.step = 10 * NS_PER_S, .by = (struct str[]){STR("thread.name")}, .n_by = 1};
     struct store_points p = {0};
-    struct store_notes notes = {0};
     struct err e = {0};
     struct asked k;
 
@@ -1170,14 +1157,14 @@ static void test_series_bounded(struct suite *s)
     }
     suite_settle(s);
     ask(&k, "cpu", GEN_T0, GEN_T0 + 10000 * NS_PER_S);
-    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e), 0);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &e), 0);
     ok(p.n_series == 100 && p.n_points == 1000);
     store_points_done(&p);
     k.q.memory_limit = 99 * 1000 * sizeof(double);
-    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e), -E2BIG);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &e), -E2BIG);
     ok(strstr(e.message, "99 series of 1000 points"));
     k.q.columns[0].to = k.q.columns[0].from - 1;
-    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e), -EINVAL);
+    eq_int(s->store->ops->series(s->store, &k.q, &sq, &p, &e), -EINVAL);
     ask_done(&k);
 }
 
@@ -1187,13 +1174,12 @@ static int64_t group_sum(struct suite *s, const char *selector, const char *by, 
     struct str names[2] = {str_from(by), STR("service.name")};
     struct store_series_query sq = {.step = 10 * NS_PER_S, .by = names, .n_by = 2};
     struct store_points p = {0};
-    struct store_notes notes = {0};
     double sum = -1;
     struct asked k;
     struct err e = {0};
 
     ask(&k, selector, GEN_T0, GEN_T0 + 30 * NS_PER_S);
-    if (s->store->ops->series(s->store, &k.q, &sq, &p, &notes, &e) < 0)
+    if (s->store->ops->series(s->store, &k.q, &sq, &p, &e) < 0)
         tap_fail("series: %s", e.message);
     for (uint32_t i = 0; i < p.n_series; i++)
         if (str_is(p.labels[i].v[0].value, value)) {

@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "model/builder.h"
-#include "query/query.h"
 #include "query/answer_fields.h"
+#include "query/query.h"
 
 #define T0 (1700000000ll * NS_PER_S)
 
@@ -67,10 +67,9 @@ static struct store *filled(const struct row *rows, size_t n)
         p->duration_ns = 10 * NS_PER_S;
         if (rows[i].trace)
             link = builder_link(b, &(struct link){{rows[i].trace}, {1}});
-        builder_sample(b, &(struct builder_sample){.stack = stack_of(b, rows[i].stack),
-                                                   .link = link,
-                                                   .values = &rows[i].value,
-                                                   .n_values = 1});
+        builder_sample(b,
+                       &(struct builder_sample){
+                           .stack = stack_of(b, rows[i].stack), .link = link, .values = &rows[i].value, .n_values = 1});
         eq_int(builder_finish(b, &batch, NULL), 0);
         eq_int(store_append_wait(s, batch, &(struct sink_context){.tenant = "", .received_ns = fixed_now()}, &result),
                0);
@@ -118,10 +117,9 @@ static void test_top(void)
     _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
     _cleanup_(query_freep) struct query *q = ask("cpu{service_name=\"shop\"}", NULL, NULL, NULL, NULL);
     struct query_table t;
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 2}, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SELF, 2}, &t, &e), 0);
     eq_int(t.n, 2);
     eq_int(t.n_all, 5);
     eq_int(t.total[0], 42);
@@ -129,11 +127,11 @@ static void test_top(void)
     eq_int(t.rows[1].self[0], 15);
     eq_int(t.rows[1].total[0], 15); /* encode calls itself: counted once */
     query_table_done(&t);
-    eq_int(query_top(s, q, &(struct query_order){ROWS_PACKAGE, QUERY_SORT_TOTAL, 0}, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_PACKAGE, QUERY_SORT_TOTAL, 0}, &t, &e), 0);
     eq_int(row(&t, "net/http")->self[0], 7);
     eq_int(row(&t, "std")->self[0], 20);
     query_table_done(&t);
-    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), -EINVAL);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &e), -EINVAL);
 }
 
 /* Lines of some addresses only, and one file in the folders of two builds. */
@@ -145,11 +143,10 @@ static void test_function_in_files(void)
     };
     _cleanup_(store_closep) struct store *s = filled(half, ARRAY_SIZE(half));
     _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
-    struct store_notes notes = {0};
     struct query_table t;
     struct err e = {0};
 
-    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_TOTAL, 0}, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_TOTAL, 0}, &t, &e), 0);
     eq_int(t.n_all, 2);
     eq_int(row(&t, "main")->total[0], 15);
     eq_str(row(&t, "main")->file, STR("m.c"));
@@ -157,7 +154,7 @@ static void test_function_in_files(void)
     eq_int(row(&t, "work")->self[0], 15);
     eq_int(row(&t, "work")->file.n, 0);
     query_table_done(&t);
-    eq_int(query_top(s, q, &(struct query_order){ROWS_LINE, QUERY_SORT_TOTAL, 0}, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_LINE, QUERY_SORT_TOTAL, 0}, &t, &e), 0);
     eq_int(t.n_all, 5);
     query_table_done(&t);
 }
@@ -198,10 +195,9 @@ static void test_diff(void)
     _cleanup_(query_freep) struct query *q =
         ask("cpu{service.name=\"shop\"}", "1700001800", "1700003600", "1700000000", "1700001800");
     struct query_table t;
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), 0);
+    eq_int(query_top(s, q, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &e), 0);
     eq_int(t.total[0], 35);
     eq_int(t.total[1], 7);
     eq_str(t.rows[0].name, STR("net/http.(*conn).serve")); /* 7 in 10 s; std::sort has 20 in 130 s */
@@ -214,10 +210,9 @@ static void test_callers(void)
     _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
     _cleanup_(query_freep) struct query *q = ask("cpu{service.name=\"shop\"}", NULL, NULL, NULL, NULL);
     _cleanup_(store_callers_done) struct store_callers x = {0};
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_callers(s, q, STR("encode"), &x, &notes, &e), 0);
+    eq_int(query_callers(s, q, STR("encode"), &x, &e), 0);
     eq_int(x.callers->total[0][0], 15);
     eq_int(x.callees->total[0][0], 15);
     eq_int(x.callers->n_nodes, 4); /* root, encode, serve, main */
@@ -230,10 +225,9 @@ static void test_lines(void)
     _cleanup_(store_closep) struct store *s = filled(cpu, ARRAY_SIZE(cpu));
     _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
     struct query_table t;
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_lines(s, q, &(struct query_place){.function = STR("encode")}, &t, &notes, &e), 0);
+    eq_int(query_lines(s, q, &(struct query_place){.function = STR("encode")}, &t, &e), 0);
     eq_int(t.n, 1);
     eq_int(t.rows[0].line, 16);
     eq_int(t.rows[0].self[0], 15);
@@ -286,7 +280,6 @@ static void test_coverage(void)
     struct query_series_params by = {.step = 60 * NS_PER_S};
     struct store_points points;
     struct query_table t;
-    struct store_notes notes = {0};
     int64_t covered[2], steps[60];
     struct err e = {0};
 
@@ -299,11 +292,11 @@ static void test_coverage(void)
     eq_int(query_coverage(s, diff, covered, &e), 0);
     eq_int(covered[0], 90 * NS_PER_S);
     eq_int(covered[1], 10 * NS_PER_S);
-    eq_int(query_top(s, diff, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &notes, &e), 0);
+    eq_int(query_top(s, diff, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_DELTA, 0}, &t, &e), 0);
     eq_int(t.covered_ns[0], 90 * NS_PER_S);
     eq_str(t.rows[0].name, STR("new")); /* 90 in 90 s and 10 in 10 s are one rate: only this changed */
     query_table_done(&t);
-    eq_int(query_series(s, hour, &by, &points, &notes, &e), 0);
+    eq_int(query_series(s, hour, &by, &points, &e), 0);
     eq_int(points.n_points, 60);
     eq_int(query_step_coverage(s, hour, &points, steps, NULL, &e), 0);
     eq_int(steps[0], 60 * NS_PER_S);
@@ -321,7 +314,6 @@ static void test_coverage_of_two_sources(void)
     _cleanup_(query_freep) struct query *q = ask("cpu", "1700000020", "1700000080", NULL, NULL);
     struct query_series_params by = {.step = 20 * NS_PER_S};
     struct store_points points;
-    struct store_notes notes = {0};
     int64_t covered[2], steps[3];
     struct err e = {0};
 
@@ -332,7 +324,7 @@ static void test_coverage_of_two_sources(void)
 
         eq_int(query_coverage(s, q, covered, &e), 0);
         eq_int(covered[0], 60 * NS_PER_S);
-        eq_int(query_series(s, q, &by, &points, &notes, &e), 0);
+        eq_int(query_series(s, q, &by, &points, &e), 0);
         eq_int(points.n_points, 3);
         eq_int(query_step_coverage(s, q, &points, steps, NULL, &e), 0);
         for (int i = 0; i < 3; i++)
@@ -353,11 +345,10 @@ static void test_coverage_of_series(void)
     _cleanup_(query_freep) struct query *q = ask("cpu", NULL, NULL, NULL, NULL);
     struct query_series_params by = {.step = 60 * NS_PER_S, .by = STR("service.name")};
     struct store_points points;
-    struct store_notes notes = {0};
     int64_t steps[60], each[2 * 60];
     struct err e = {0};
 
-    eq_int(query_series(s, q, &by, &points, &notes, &e), 0);
+    eq_int(query_series(s, q, &by, &points, &e), 0);
     eq_int(points.n_series, 2);
     eq_int(query_step_coverage(s, q, &points, steps, each, &e), 0);
     eq_int(steps[0], 15 * NS_PER_S); /* together */
@@ -386,19 +377,15 @@ static void test_coverage_of_spans(void)
     } cases[] = {
         {"07000000000000000000000000000000", "", 20},
         {"07000000000000000000000000000000", "0100000000000000", 20},
-        {"", "0100000000000000", 40}, /* of both */
+        {"", "0100000000000000", 40},                 /* of both */
         {"01000000000000000000000000000000", "", 40}, /* of none: what there is */
     };
     _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
 
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        struct query_params p = {.tenant = "",
-                                 .query = STR("cpu"),
-                                 .any_trace = true,
-                                 .now = fixed_now()};
+        struct query_params p = {.tenant = "", .query = STR("cpu"), .any_trace = true, .now = fixed_now()};
         struct query_series_params by = {.step = 3600 * NS_PER_S};
         _cleanup_(query_freep) struct query *q = NULL;
-        struct store_notes notes = {0};
         struct store_points points;
         int64_t covered[2], step[2];
         struct err e = {0};
@@ -408,7 +395,7 @@ static void test_coverage_of_spans(void)
         eq_int(query_compile(&p, &q, &e), 0);
         eq_int(query_coverage(s, q, covered, &e), 0);
         eq_int(covered[0], cases[i].seconds * NS_PER_S);
-        eq_int(query_series(s, q, &by, &points, &notes, &e), 0);
+        eq_int(query_series(s, q, &by, &points, &e), 0);
         eq_int(query_step_coverage(s, q, &points, step, NULL, &e), 0);
         eq_int(step[0], cases[i].seconds * NS_PER_S);
         store_points_done(&points);
@@ -420,7 +407,6 @@ static void test_leaks(void)
     struct row rows[24];
     _cleanup_(query_freep) struct query *q = ask("heap", "1700000000", "1700000800", NULL, NULL);
     struct query_leaks l;
-    struct store_notes notes = {0};
     struct err e = {0};
 
     for (int i = 0; i < 8; i++) {
@@ -431,7 +417,7 @@ static void test_leaks(void)
     {
         _cleanup_(store_closep) struct store *s = filled(rows, ARRAY_SIZE(rows));
 
-        eq_int(query_leaks(s, q, 10, &l, &notes, &e), 0);
+        eq_int(query_leaks(s, q, 10, &l, &e), 0);
     }
     eq_int(l.n, 1);
     eq_str(l.tree->frames[l.tree->frame[l.rows[0].node]].function, STR("cache"));
@@ -457,20 +443,19 @@ static void test_extremes(void)
     struct query_spans spans;
     struct query_binaries binaries;
     struct store_points points;
-    struct store_notes notes = {0};
     struct err e = {0};
 
-    eq_int(query_flame(s, q, &flame, &notes, &e), 0);
-    eq_int(query_callers(s, q, STR("a"), &x, &notes, &e), 0);
-    eq_int(query_top(s, diff, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SHARE, 0}, &t, &notes, &e), 0);
+    eq_int(query_flame(s, q, &flame, &e), 0);
+    eq_int(query_callers(s, q, STR("a"), &x, &e), 0);
+    eq_int(query_top(s, diff, &(struct query_order){ROWS_FUNCTION, QUERY_SORT_SHARE, 0}, &t, &e), 0);
     query_table_done(&t);
-    eq_int(query_leaks(s, q, 10, &l, &notes, &e), 0);
+    eq_int(query_leaks(s, q, 10, &l, &e), 0);
     query_leaks_done(&l);
     eq_int(query_spans(s, q, 10, &spans, &e), 0);
     query_spans_done(&spans);
-    eq_int(query_binaries(s, q, 10, &binaries, &notes, &e), 0);
+    eq_int(query_binaries(s, q, 10, &binaries, &e), 0);
     query_binaries_done(&binaries);
-    eq_int(query_series(s, q, &(struct query_series_params){0}, &points, &notes, &e), 0);
+    eq_int(query_series(s, q, &(struct query_series_params){0}, &points, &e), 0);
     store_points_done(&points);
 }
 
@@ -637,7 +622,8 @@ static struct store *export_store;
 static int torture_export(void)
 {
     _cleanup_(batch_unrefp) struct batch *b = NULL;
-    struct query_params p = {.tenant = "", .from = query_at(fixed_now() - 3600 * NS_PER_S), .focus = STR("encode"), .now = fixed_now()};
+    struct query_params p = {
+        .tenant = "", .from = query_at(fixed_now() - 3600 * NS_PER_S), .focus = STR("encode"), .now = fixed_now()};
     _cleanup_(query_freep) struct query *q = NULL;
     int r = query_compile(&p, &q, NULL);
 

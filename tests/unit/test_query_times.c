@@ -135,11 +135,10 @@ static void check_taken(struct store *s)
 {
     _cleanup_(query_freep) struct query *q = ask(1150, 1950, "sample");
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     struct err e = {0};
     int64_t covered[2];
 
-    eq_int(query_flame(s, q, &t, &notes, &e), 0);
+    eq_int(query_flame(s, q, &t, &e), 0);
     eq_int(t->total[0][0], 200 * MS);
     eq_int(query_coverage(s, q, covered, &e), 0);
     eq_int(covered[0], 800 * MS);

@@ -124,7 +124,8 @@ static void test_same_answers(void)
 static void flame(struct suite *s, int64_t from, int64_t to, struct store_notes *notes, struct err *e, int *ret)
 {
     struct selector sel = {0};
-    struct store_query q = {.tenant = "", .n_columns = 1, .columns = {{.selector = &sel, .from = from, .to = to}}};
+    struct store_query q = {
+        .tenant = "", .n_columns = 1, .columns = {{.selector = &sel, .from = from, .to = to}}, .notes = notes};
     struct tree *t = NULL;
     struct arena a;
 
@@ -132,7 +133,7 @@ static void flame(struct suite *s, int64_t from, int64_t to, struct store_notes 
     *notes = (struct store_notes){0};
     *ret = selector_parse(STR("cpu{service.name=\"svc-1\"}"), &a, &sel, e);
     if (*ret == 0)
-        *ret = s->store->ops->select(s->store, &q, &t, notes, e);
+        *ret = s->store->ops->select(s->store, &q, &t, e);
     if (*ret == 0 && !(t && notes->profiles))
         tap_fail("the flame graph is empty");
     tree_free(t);

@@ -190,11 +190,12 @@ static bool count_batches(struct store *s, int64_t counts[BATCHES_MAX], struct s
     memset(counts, 0, BATCHES_MAX * sizeof *counts);
     for (int t = 0; t < 3; t++) {
         struct selector sel = {.type = STR("cpu")};
-        struct store_query q = {.tenant = tenants[t], .n_columns = 1, .columns = {{&sel, 0, INT64_MAX}}};
+        struct store_query q = {
+            .tenant = tenants[t], .n_columns = 1, .columns = {{&sel, 0, INT64_MAX}}, .notes = notes};
         _cleanup_(tree_freep) struct tree *tree = NULL;
         struct err e = {0};
 
-        if (s->ops->select(s, &q, &tree, notes, &e) < 0) {
+        if (s->ops->select(s, &q, &tree, &e) < 0) {
             tap_fail("select: %s", e.message);
             return false;
         }

@@ -37,7 +37,8 @@ static int64_t tenant_total(struct suite *s, const char *tenant, struct store_no
 
     ask(&k, "cpu", ALL);
     k.q.tenant = tenant;
-    if (s->store->ops->select(s->store, &k.q, &t, notes, &e) < 0)
+    k.q.notes = notes;
+    if (s->store->ops->select(s->store, &k.q, &t, &e) < 0)
         tap_fail("select: %s", e.message);
     else
         v = t->total[0][0];

@@ -525,7 +525,8 @@ static int ask_damaged(struct suite *s, off_t at)
     bool whole;
 
     ask(&k, "cpu", ALL);
-    ok(s->store->ops->select(s->store, &k.q, &t, &notes, NULL) == 0);
+    k.q.notes = &notes;
+    ok(s->store->ops->select(s->store, &k.q, &t, NULL) == 0);
     ask_done(&k);
     whole = t && t->total[0][0] == 9;
     if (!whole && !notes.damaged)

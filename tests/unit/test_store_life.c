@@ -83,7 +83,8 @@ static void test_detail_goes(void)
     eq_int(total_of_trace(&s, 7), 0);
     eq_int(profiles(&s), 0);
     ask(&k, "cpu", EARLY - 10 * NS_PER_S, EARLY + NS_PER_S / 2); /* cuts through five minutes: the answer reports it */
-    ok(s.store->ops->select(s.store, &k.q, &t, &notes, &e) == 0 && notes.coarse);
+    k.q.notes = &notes;
+    ok(s.store->ops->select(s.store, &k.q, &t, &e) == 0 && notes.coarse);
     ask_done(&k);
     reopen(&s);
     eq_int(total(&s, "cpu", ALL), 7);
@@ -425,12 +426,11 @@ static void test_as_sent(void)
 static void dump_functions(struct suite *s, struct buf *out)
 {
     _cleanup_(tree_freep) struct tree *t = NULL;
-    struct store_notes notes = {0};
     struct asked k;
     struct err e = {0};
 
     ask(&k, "cpu", ALL);
-    if (s->store->ops->select(s->store, &k.q, &t, &notes, &e) < 0)
+    if (s->store->ops->select(s->store, &k.q, &t, &e) < 0)
         tap_fail("select: %s", e.message);
     else
         dump_tree(out, t);

@@ -239,7 +239,8 @@ static void dump_in(struct suite *s, const char *tenant, struct buf *out)
 
     ask(&k, "cpu", ALL);
     k.q.tenant = tenant;
-    if (s->store->ops->select(s->store, &k.q, &t, &notes, &e) < 0)
+    k.q.notes = &notes;
+    if (s->store->ops->select(s->store, &k.q, &t, &e) < 0)
         tap_fail("select: %s", e.message);
     else
         dump_tree(out, t);
@@ -414,10 +415,11 @@ static void ask_without_memory(struct suite *s, const char *tenant)
 
         ask(&k, "cpu", crowd_time, crowd_time + CROWD / 2 * NS_PER_S);
         k.q.tenant = tenant;
+        k.q.notes = &notes;
         to_engine(s->store)->lru.max = 1; /* nothing is remembered from the question before */
         used = mem_count();
         mem_fail_at(++n, false);
-        r = s->store->ops->select(s->store, &k.q, &t, &notes, NULL);
+        r = s->store->ops->select(s->store, &k.q, &t, NULL);
         mem_fail_at(0, false);
         used = mem_count() - used;
         if (notes.damaged)

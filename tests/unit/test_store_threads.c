@@ -93,7 +93,8 @@ static int64_t ask_total(const char *selector)
 
     ask(&k, selector, ALL);
     k.q.tenant = tenants[mine];
-    if (suite.store->ops->select(suite.store, &k.q, &t, &notes, NULL) == 0 && !notes.damaged)
+    k.q.notes = &notes;
+    if (suite.store->ops->select(suite.store, &k.q, &t, NULL) == 0 && !notes.damaged)
         v = t->total[0][0];
     ask_done(&k);
     return v;
@@ -246,7 +247,8 @@ static int64_t ask_table(void)
     int64_t v = -1;
 
     ask(&k, "cpu", ALL);
-    if (suite.store->ops->table(suite.store, &k.q, &tq, &t, &notes, NULL) == 0 && !notes.damaged)
+    k.q.notes = &notes;
+    if (suite.store->ops->table(suite.store, &k.q, &tq, &t, NULL) == 0 && !notes.damaged)
         v = t.n_rows ? t.rows[0].total[0] : 0;
     store_table_done(&t);
     ask_done(&k);
@@ -262,7 +264,8 @@ static int64_t ask_callers(void)
     int64_t v = -1;
 
     ask(&k, "cpu", ALL);
-    if (suite.store->ops->callers(suite.store, &k.q, STR("a"), &x, &notes, NULL) == 0 && !notes.damaged)
+    k.q.notes = &notes;
+    if (suite.store->ops->callers(suite.store, &k.q, STR("a"), &x, NULL) == 0 && !notes.damaged)
         v = x.callers->total[0][0] == x.callees->total[0][0] ? x.callers->total[0][0] : -1;
     ask_done(&k);
     return v;

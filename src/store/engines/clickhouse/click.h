@@ -50,13 +50,12 @@ static inline int64_t click_now(const struct click *c)
 struct click_cache *click_take_cache(struct click *c);
 
 /* click_query.c */
-int click_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                 struct err *e);
+int click_select(struct store *s, const struct store_query *q, struct tree **ret, struct err *e);
 int click_table_of(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                   struct store_table *ret, struct store_notes *notes, struct err *e);
+                   struct store_table *ret, struct err *e);
 int click_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
 int click_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                 struct store_points *ret, struct store_notes *notes, struct err *e);
+                 struct store_points *ret, struct err *e);
 int click_each_series(struct store *s, const struct store_range *r, store_series_fn fn, void *ctx);
 int click_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
                      struct err *e);

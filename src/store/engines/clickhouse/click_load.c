@@ -223,6 +223,7 @@ int click_load_begin(struct click_load *l, struct click *c, const struct store_q
     *l = (struct click_load){.c = c, .q = q, .rest = *q};
     arena_init(&l->arena, q->memory_limit);
     l->rest.has_profile = false;
+    l->rest.notes = NULL; /* click_load_note() notes what was loaded */
     l->cache = click_take_cache(c);
     r = l->cache ? store_open(&store_memory, &config, &memory, e) : -ENOMEM;
     if (r == 0) {
@@ -255,8 +256,10 @@ void click_load_done(struct click_load *l)
     arena_done(&l->arena);
 }
 
-void click_load_note(const struct click_load *l, struct store_notes *notes)
+void click_load_note(const struct click_load *l)
 {
+    struct store_notes *notes = l->q->notes;
+
     if (!notes)
         return;
     for (uint32_t i = 0; i < l->q->n_columns; i++)

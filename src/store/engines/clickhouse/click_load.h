@@ -61,7 +61,7 @@ int click_load_column(struct click_load *l, uint32_t i, const struct click_want 
 int click_load_finish(struct click_load *l, struct err *e);
 void click_load_done(struct click_load *l);
 /* What the reader of the answer should know. */
-void click_load_note(const struct click_load *l, struct store_notes *notes);
+void click_load_note(const struct click_load *l);
 
 /* Appends the WHERE clause of column i: tenant, type, time and series. */
 void click_put_where(struct buf *sql, const struct click_load *l, uint32_t i);

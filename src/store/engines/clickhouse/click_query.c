@@ -44,31 +44,28 @@ static int load_trees(struct click_load *l, struct click *c, const struct store_
     return r < 0 ? r : click_load_finish(l, e);
 }
 
-int click_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                 struct err *e)
+int click_select(struct store *s, const struct store_query *q, struct tree **ret, struct err *e)
 {
     _cleanup_(click_load_done) struct click_load l;
-    struct store_notes own = {0};
     int r = load_trees(&l, to_click(s), q, e);
 
     if (r == 0)
-        r = memory_select(&l.memory->store, &l.rest, ret, &own, e);
+        r = memory_select(&l.memory->store, &l.rest, ret, e);
     if (r == 0)
-        click_load_note(&l, notes);
+        click_load_note(&l);
     return r;
 }
 
 int click_table_of(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                   struct store_table *ret, struct store_notes *notes, struct err *e)
+                   struct store_table *ret, struct err *e)
 {
     _cleanup_(click_load_done) struct click_load l;
-    struct store_notes own = {0};
     int r = load_trees(&l, to_click(s), q, e);
 
     if (r == 0)
-        r = memory_table(&l.memory->store, &l.rest, tq, ret, &own, e);
+        r = memory_table(&l.memory->store, &l.rest, tq, ret, e);
     if (r == 0)
-        click_load_note(&l, notes);
+        click_load_note(&l);
     return r;
 }
 
@@ -83,10 +80,9 @@ static int load_one(struct click_load *l, const struct click_want *want, struct 
 }
 
 int click_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                 struct store_points *ret, struct store_notes *notes, struct err *e)
+                 struct store_points *ret, struct err *e)
 {
     _cleanup_(click_load_done) struct click_load l;
-    struct store_notes own = {0};
     struct click_want want = {.series = true, .samples = true, .profiles = true, .stack = sq->function.n != 0};
     int r = click_load_begin(&l, to_click(s), q, true, e);
 
@@ -103,9 +99,9 @@ int click_series(struct store *s, const struct store_query *q, const struct stor
     if (!want.time)
         drop_links(&l);
     if (r == 0)
-        r = memory_series(&l.memory->store, &l.rest, sq, ret, &own, e);
+        r = memory_series(&l.memory->store, &l.rest, sq, ret, e);
     if (r == 0)
-        click_load_note(&l, notes);
+        click_load_note(&l);
     return r;
 }
 
@@ -122,7 +118,7 @@ int click_spans(struct store *s, const struct store_query *q, struct store_spans
     if (r == 0)
         r = memory_spans(&l.memory->store, &l.rest, ret, e);
     if (r == 0)
-        click_load_note(&l, q->notes);
+        click_load_note(&l);
     return r;
 }
 
@@ -180,7 +176,7 @@ int click_profiles(struct store *s, const struct store_query *q, store_profile_f
     want.samples = want.attrs || want.link;
     r = load_one(&l, &want, e);
     if (r == 0)
-        click_load_note(&l, q->notes);
+        click_load_note(&l);
     if (r == 0 && want.samples)
         return memory_profiles(&l.memory->store, &l.rest, fn, ctx, e);
     for (uint32_t i = 0; r == 0 && i < l.memory->n; i++)
@@ -197,7 +193,7 @@ static int export_range(struct click *c, const struct store_query *q, store_batc
     if (r == 0)
         r = load_one(&l, &want, e);
     if (r == 0)
-        click_load_note(&l, q->notes);
+        click_load_note(&l);
     return r < 0 ? r : memory_export(&l.memory->store, &l.rest, fn, ctx, e);
 }
 

@@ -56,13 +56,12 @@ void memory_find_attr(const struct memory_item *it, const struct sample *s, stru
 int memory_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
                       struct err *e);
 
-int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                  struct err *e);
+int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct err *e);
 int memory_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                 struct store_table *ret, struct store_notes *notes, struct err *e);
+                 struct store_table *ret, struct err *e);
 int memory_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
 int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                  struct store_points *ret, struct store_notes *notes, struct err *e);
+                  struct store_points *ret, struct err *e);
 int memory_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e);
 int memory_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e);
 

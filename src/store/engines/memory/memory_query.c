@@ -92,12 +92,19 @@ static uint32_t add_stack(struct growing_tree *x, const struct batch *b, uint32_
     return node;
 }
 
-static int add_item(struct growing_tree *x, const struct memory_item *it, const struct match *match, uint32_t column,
-                    struct store_notes *notes)
+static void note(const struct store_query *q, uint64_t profiles, uint64_t samples)
+{
+    if (q->notes) {
+        q->notes->profiles += profiles;
+        q->notes->samples += samples;
+    }
+}
+
+static int add_item(struct growing_tree *x, const struct memory_item *it, const struct match *match, uint32_t column)
 {
     const struct profile *p = &it->batch->profiles[it->in.profile];
 
-    notes->profiles++;
+    note(x->q, 1, 0);
     for (uint32_t i = 0; i < p->samples.n; i++) {
         const struct sample *s = &it->batch->samples[p->samples.off + i];
         uint32_t node;
@@ -108,7 +115,7 @@ static int add_item(struct growing_tree *x, const struct memory_item *it, const 
         if (node == TREE_NONE)
             return -ENOMEM;
         tree_add(x->t, node, column, memory_sample_value(it, p->samples.off + i, match));
-        notes->samples++;
+        note(x->q, 0, 1);
     }
     return 0;
 }
@@ -215,7 +222,7 @@ static int is_first_of_instance(const struct memory_store *m, struct map *seen, 
 }
 
 static int select_column(struct memory_store *m, const struct store_query *q, uint32_t column, struct tree *t,
-                         struct store_notes *notes, struct err *e)
+                         struct err *e)
 {
     struct growing_tree x = {.t = t, .q = q};
     _cleanup_(map_done) struct map instances = MAP_INIT;
@@ -232,7 +239,7 @@ static int select_column(struct memory_store *m, const struct store_query *q, ui
         t->type = it->in.type.name;
         t->unit = it->in.type.unit;
         if (it->in.type.rule != TYPE_GAUGE)
-            r = add_item(&x, it, &match, column, notes);
+            r = add_item(&x, it, &match, column);
         else if ((r = is_first_of_instance(m, &instances, i)) > 0)
             r = add_gauge(m, &x, i, &match, column);
     }
@@ -240,8 +247,7 @@ static int select_column(struct memory_store *m, const struct store_query *q, ui
     return r;
 }
 
-int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                  struct err *e)
+int memory_select(struct store *s, const struct store_query *q, struct tree **ret, struct err *e)
 {
     struct memory_store *m = container_of(s, struct memory_store, store);
     struct tree *t;
@@ -251,7 +257,7 @@ int memory_select(struct store *s, const struct store_query *q, struct tree **re
         return r;
     pthread_mutex_lock(&m->lock);
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++)
-        r = select_column(m, q, c, t, notes, e);
+        r = select_column(m, q, c, t, e);
     if (r == 0) {
         tree_sum_up(t);
         r = frames_finish_tree(t, q, ret, e);
@@ -263,7 +269,7 @@ int memory_select(struct store *s, const struct store_query *q, struct tree **re
 }
 
 int memory_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                 struct store_table *ret, struct store_notes *notes, struct err *e)
+                 struct store_table *ret, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *tree = NULL;
     struct store_query sq = *q;
@@ -273,7 +279,7 @@ int memory_table(struct store *s, const struct store_query *q, const struct stor
     sq.max_nodes = 0;
     sq.min_share = 0;
     if (r == 0)
-        r = memory_select(s, &sq, &tree, notes, e);
+        r = memory_select(s, &sq, &tree, e);
     if (r == 0)
         r = store_table_add_tree(ret, tree);
     if (r < 0)
@@ -510,7 +516,7 @@ static int add_points(const struct point_adding *x, const struct memory_item *it
 }
 
 int memory_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                  struct store_points *ret, struct store_notes *notes, struct err *e)
+                  struct store_points *ret, struct err *e)
 {
     struct memory_store *m = container_of(s, struct memory_store, store);
     const struct store_column *c = &q->columns[0];
@@ -531,7 +537,7 @@ int memory_series(struct store *s, const struct store_query *q, const struct sto
     for (uint32_t i = 0; r == 0 && i < m->n; i++) {
         if (!memory_item_matches(m, &m->items[i], q, &match, c))
             continue;
-        notes->profiles++;
+        note(q, 1, 0);
         r = add_points(&x, &m->items[i]);
     }
     pthread_mutex_unlock(&m->lock);

@@ -347,18 +347,17 @@ void engine_remove_catalog_copy(struct engine *g);
 int engine_check(struct store *s, store_report_fn fn, void *ctx, struct err *e);
 
 /* --- questions --- */
-int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                  struct err *e);
+int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct err *e);
 int engine_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                 struct store_table *ret, struct store_notes *notes, struct err *e);
+                 struct store_table *ret, struct err *e);
 int engine_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e);
 int engine_moments(struct store *s, const struct store_query *q, store_moment_fn fn, void *ctx, struct err *e);
 int engine_cube(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
-                struct store_notes *notes, struct err *e);
+                struct err *e);
 int engine_callers(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
-                   struct store_notes *notes, struct err *e);
+                   struct err *e);
 int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                  struct store_points *ret, struct store_notes *notes, struct err *e);
+                  struct store_points *ret, struct err *e);
 int engine_each_series(struct store *s, const struct store_range *range, store_series_fn fn, void *ctx);
 int engine_attributes(struct store *s, const struct store_query *q, struct str name, store_attribute_fn fn, void *ctx,
                       struct err *e);

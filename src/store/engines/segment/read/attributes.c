@@ -167,9 +167,7 @@ int engine_attributes(struct store *s, const struct store_query *q, struct str n
                       struct err *e)
 {
     struct attributing x = {.name = name, .fn = fn, .ctx = ctx};
-    struct store_notes unread = {0};
-    struct err own = {0};
-    int r = scan_init(&x.scan, to_engine(s), q, false, q->notes ? q->notes : &unread, e ? e : &own);
+    int r = scan_init(&x.scan, to_engine(s), q, false, e);
 
     x.is_label = name.n && scan_all_have(&x.scan, name);
     x.scan.rich_only = !x.scan.match[0].n_detail;

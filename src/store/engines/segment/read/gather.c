@@ -491,14 +491,13 @@ static int hold_rows(void *ctx, const struct scan_prof *p)
 
 /* --- the whole query --- */
 
-int gather_init(struct gather *x, struct engine *g, const struct store_query *q, struct store_notes *notes,
-                struct err *e)
+int gather_init(struct gather *x, struct engine *g, const struct store_query *q, struct err *e)
 {
     int r;
 
     *x = (struct gather){0};
     arena_init(&x->arena, q->memory_limit);
-    r = scan_init(&x->scan, g, q, true, notes, e);
+    r = scan_init(&x->scan, g, q, true, e);
     if (r < 0)
         return r;
     x->held_of = arena_zalloc_array(&x->arena, x->scan.n_symbols + 1, sizeof *x->held_of);

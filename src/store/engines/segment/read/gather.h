@@ -24,7 +24,7 @@ struct gather {
     /* private to gather.c */
     bool gauge, any;
     struct scan_plan *plan; /* not NULL: nothing is added, only what would be read is noted */
-    size_t most; /* approximate bytes that a service took */
+    size_t most;            /* approximate bytes that a service took */
     size_t cap_acc[2], cap_touched;
     struct gauge_instance *instances;
     size_t cap_instances;
@@ -40,8 +40,7 @@ struct gather {
 /* Called for each service that has values, with its sums in acc; never concurrently, in any order. */
 typedef int (*gather_fn)(void *ctx, struct gather *g);
 
-int gather_init(struct gather *g, struct engine *e, const struct store_query *q, struct store_notes *notes,
-                struct err *err);
+int gather_init(struct gather *g, struct engine *e, const struct store_query *q, struct err *err);
 /* Runs on this thread and, with many services and no other query running, on a second one as well. There, g is not the
  * one given here. */
 int gather_run(struct gather *g, gather_fn fn, void *ctx);

@@ -216,9 +216,7 @@ static int tell_profile(void *ctx, const struct scan_prof *p)
 int engine_profiles(struct store *s, const struct store_query *q, store_profile_fn fn, void *ctx, struct err *e)
 {
     struct telling t = {.fn = fn, .ctx = ctx};
-    struct store_notes unread = {0};
-    struct err own = {0};
-    int r = scan_init(&t.scan, to_engine(s), q, false, q->notes ? q->notes : &unread, e ? e : &own);
+    int r = scan_init(&t.scan, to_engine(s), q, false, e);
 
     t.scan.only_counts = !t.scan.match[0].n_detail && !q->columns[0].taken_to && !store_query_by_span(q);
     if (r == 0 && t.scan.tenant)
@@ -519,9 +517,7 @@ static int export_prof(void *ctx, const struct scan_prof *p)
 int engine_export(struct store *s, const struct store_query *q, store_batch_fn fn, void *ctx, struct err *e)
 {
     struct exporting x = {.fn = fn, .ctx = ctx, .generation = 1};
-    struct store_notes unread = {0};
-    struct err own = {0};
-    int r = scan_init(&x.scan, to_engine(s), q, false, q->notes ? q->notes : &unread, e ? e : &own);
+    int r = scan_init(&x.scan, to_engine(s), q, false, e);
 
     if (r == 0 && x.scan.tenant) {
         x.scan.with_traces = true;

@@ -487,7 +487,7 @@ static void pointing_done(struct pointing *x)
 }
 
 int engine_series(struct store *s, const struct store_query *q, const struct store_series_query *sq,
-                  struct store_points *ret, struct store_notes *notes, struct err *e)
+                  struct store_points *ret, struct err *e)
 {
     _cleanup_(pointing_done) struct pointing x = {.q = q, .sq = sq};
     struct err own = {0};
@@ -498,7 +498,7 @@ int engine_series(struct store *s, const struct store_query *q, const struct sto
     r = store_points_init(q, sq, &x.p, e);
     if (r < 0)
         return r;
-    r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
+    r = scan_init(&x.scan, to_engine(s), q, true, e);
     x.p.type = x.scan.match[0].type;
     for (uint32_t i = 0; i < sq->n_by; i++)
         x.by_rows |= !scan_all_have(&x.scan, sq->by[i]);

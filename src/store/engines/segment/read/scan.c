@@ -86,12 +86,11 @@ enum hidden scan_hidden_among(const struct scan *s, const struct scan_symbols *s
     return part ? HIDDEN_PART : HIDDEN_NONE;
 }
 
-int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct store_notes *notes,
-              struct err *e)
+int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct err *e)
 {
     int r = 0;
 
-    *s = (struct scan){.g = g, .q = q, .notes = notes, .e = e};
+    *s = (struct scan){.g = g, .q = q, .notes = q->notes ? q->notes : &s->unread, .e = e ? e : &s->own_err};
     s->tenant = engine_find_tenant(g, q->tenant);
     for (uint32_t c = 0; r == 0 && c < q->n_columns; c++) {
         r = match_column(&s->match[c], &q->columns[c], g->limits.allow, need_type, e);
@@ -151,10 +150,8 @@ int scan_damage(struct scan *s, int r, const char *what)
     if (r != -EBADMSG && r != -EIO && r != -ENODATA)
         return r;
     engine_damage(s->g, what);
-    if (s->notes) {
-        if (!s->notes->damaged++)
-            snprintf(s->notes->damage, sizeof s->notes->damage, "%s", what);
-    }
+    if (!s->notes->damaged++)
+        snprintf(s->notes->damage, sizeof s->notes->damage, "%s", what);
     return 0;
 }
 
@@ -539,8 +536,7 @@ int scan_chunks(struct scan *s, scan_chunk_fn fn, void *ctx)
         if (!sym || !in_columns(s, x->meta.t0, x->meta.t1))
             continue;
         if (!x->meta.has_detail) {
-            if (s->notes)
-                s->notes->coarse = true;
+            s->notes->coarse = true;
             continue;
         }
         r = scan_segment(s, sym, x, fn, ctx);

@@ -28,8 +28,10 @@ struct scan {
     uint32_t n_tombstones;
     struct scan_symbols *symbols;
     uint32_t n_symbols;
-    struct store_notes *notes;
-    struct err *e;
+    struct store_notes *notes; /* the query's, or unread */
+    struct err *e;             /* the caller's, or own_err */
+    struct store_notes unread;
+    struct err own_err;
     bool undecided[2];    /* per column: some selected series have no label for a matcher */
     bool needs_detail[2]; /* per column: rows must be checked one by one */
     bool only_counts;     /* rows are counted (n_rows) but not decoded, except in memtables */
@@ -42,8 +44,7 @@ struct scan {
     } traces;
 };
 
-int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct store_notes *notes,
-              struct err *e);
+int scan_init(struct scan *s, struct engine *g, const struct store_query *q, bool need_type, struct err *e);
 void scan_done(struct scan *s);
 /* Whether the label of this name is one of the allow-list or of every selected series. */
 bool scan_all_have(const struct scan *s, struct str name);

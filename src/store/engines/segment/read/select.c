@@ -131,12 +131,10 @@ static void selecting_done(struct selecting *x)
     gather_done(&x->gather);
 }
 
-int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct store_notes *notes,
-                  struct err *e)
+int engine_select(struct store *s, const struct store_query *q, struct tree **ret, struct err *e)
 {
     _cleanup_(selecting_done) struct selecting x = {0};
-    struct err own = {0};
-    int r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
+    int r = gather_init(&x.gather, to_engine(s), q, e);
 
     if (r == 0)
         r = tree_new(q->n_columns, q->memory_limit, &x.out);

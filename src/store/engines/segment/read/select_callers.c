@@ -276,16 +276,15 @@ static void sandwiching_done(struct sandwiching *x)
 }
 
 int engine_callers(struct store *s, const struct store_query *q, struct str function, struct store_callers *ret,
-                   struct store_notes *notes, struct err *e)
+                   struct err *e)
 {
     _cleanup_(sandwiching_done) struct sandwiching x = {.function = function};
     _cleanup_(tree_freep) struct tree *callers = NULL, *callees = NULL;
-    struct err own = {0};
     int r;
 
     if (q->focus.n || q->ignore.n || q->hide.n || q->n_zoom)
-        return callers_by_select(s, q, function, ret, notes, e);
-    r = gather_init(&x.gather, to_engine(s), q, notes, e ? e : &own);
+        return callers_by_select(s, q, function, ret, e);
+    r = gather_init(&x.gather, to_engine(s), q, e);
     for (int side = 0; r == 0 && side < SIDES; side++)
         r = tree_new(q->n_columns, q->memory_limit, &x.out[side]);
     if (r == 0)

@@ -464,7 +464,7 @@ static void cubing_done(struct cubing *x)
 }
 
 int engine_cube(struct store *s, const struct store_query *q, const struct store_cube_query *cq, struct store_cube *ret,
-                struct store_notes *notes, struct err *e)
+                struct err *e)
 {
     _cleanup_(cubing_done) struct cubing x = {.cq = cq, .out = ret};
     struct err own = {0};
@@ -472,7 +472,7 @@ int engine_cube(struct store *s, const struct store_query *q, const struct store
 
     e = e ? e : &own;
     buf_init(&x.text, 0);
-    r = scan_init(&x.scan, to_engine(s), q, true, notes, e);
+    r = scan_init(&x.scan, to_engine(s), q, true, e);
     if (r == 0)
         r = tree_new(1, q->memory_limit, &ret->tree);
     if (r < 0 || !x.scan.tenant)

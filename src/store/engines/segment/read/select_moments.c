@@ -37,9 +37,7 @@ static int add_profile(void *ctx, const struct scan_prof *p)
 int engine_moments(struct store *s, const struct store_query *q, store_moment_fn fn, void *ctx, struct err *e)
 {
     struct timing x = {.fn = fn, .ctx = ctx};
-    struct store_notes unread = {0};
-    struct err own = {0};
-    int r = scan_init(&x.scan, to_engine(s), q, true, q->notes ? q->notes : &unread, e ? e : &own);
+    int r = scan_init(&x.scan, to_engine(s), q, true, e);
 
     x.scan.rich_only = !x.scan.needs_detail[0];
     if (r == 0 && x.scan.tenant)

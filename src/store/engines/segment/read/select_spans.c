@@ -43,9 +43,7 @@ static int add_profile(void *ctx, const struct scan_prof *p)
 int engine_spans(struct store *s, const struct store_query *q, struct store_spans *ret, struct err *e)
 {
     struct summing x = {.out = ret};
-    struct store_notes unread = {0};
-    struct err own = {0};
-    int r = scan_init(&x.scan, to_engine(s), q, true, q->notes ? q->notes : &unread, e ? e : &own);
+    int r = scan_init(&x.scan, to_engine(s), q, true, e);
 
     store_spans_init(ret);
     if (r == 0 && x.scan.tenant) {

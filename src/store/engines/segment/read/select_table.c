@@ -287,20 +287,18 @@ static void tabling_done(struct tabling *x)
 }
 
 /* The general algorithm, for queries below a path. */
-static int table_of_tree(struct store *s, const struct store_query *q, struct store_table *t, struct store_notes *notes,
-                         struct err *e)
+static int table_of_tree(struct store *s, const struct store_query *q, struct store_table *t, struct err *e)
 {
     _cleanup_(tree_freep) struct tree *tree = NULL;
-    int r = engine_select(s, q, &tree, notes, e);
+    int r = engine_select(s, q, &tree, e);
 
     return r < 0 ? r : store_table_add_tree(t, tree);
 }
 
-static int table_of_sums(struct tabling *x, struct store *s, struct store_notes *notes, struct err *e)
+static int table_of_sums(struct tabling *x, struct store *s, struct err *e)
 {
     struct store_table *t = x->out;
-    struct err own = {0};
-    int r = gather_init(&x->gather, to_engine(s), &x->q, notes, e ? e : &own);
+    int r = gather_init(&x->gather, to_engine(s), &x->q, e);
 
     if (r == 0)
         r = frame_filter_init(&x->filter, &x->q, e);
@@ -314,7 +312,7 @@ static int table_of_sums(struct tabling *x, struct store *s, struct store_notes 
 }
 
 int engine_table(struct store *s, const struct store_query *q, const struct store_table_query *tq,
-                 struct store_table *ret, struct store_notes *notes, struct err *e)
+                 struct store_table *ret, struct err *e)
 {
     _cleanup_(tabling_done) struct tabling x = {.out = ret, .q = *q};
     int r = store_table_init(ret, tq);
@@ -323,7 +321,7 @@ int engine_table(struct store *s, const struct store_query *q, const struct stor
     x.q.max_nodes = 0;
     x.q.min_share = 0;
     if (r == 0)
-        r = q->n_zoom ? table_of_tree(s, &x.q, ret, notes, e) : table_of_sums(&x, s, notes, e);
+        r = q->n_zoom ? table_of_tree(s, &x.q, ret, e) : table_of_sums(&x, s, e);
     if (r < 0)
         store_table_done(ret);
     return r;
