@@ -289,8 +289,7 @@ def no_btf(m):
 @check("serve with its agent", """echo 3 >/proc/sys/kernel/perf_event_paranoid
 chain 30 300 >/dev/null & work=$!
 wick serve --store /tmp/store >/tmp/serve.err 2>&1 & serve=$!
-for i in $(seq 40); do sleep 2; wick query flame 'cpu{service.name="chain"}' >/tmp/served 2>&1; grep -q leaf /tmp/served && break; done
-kill $work $serve; wait $serve; echo 2 >/proc/sys/kernel/perf_event_paranoid
+sleep 20; kill $work $serve; wait $serve; wick query flame 'cpu{service.name="chain"}' --store /tmp/store >/tmp/served 2>&1; echo 2 >/proc/sys/kernel/perf_event_paranoid
 show served /tmp/served; show serve.err /tmp/serve.err
 """)
 def served(m):

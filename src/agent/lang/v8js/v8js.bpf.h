@@ -57,13 +57,18 @@ struct {
     __type(value, struct v8js_marks);
 } v8js_marked SEC(".maps");
 
+/* In scratch.walk (LANG_VARIABLES). */
+struct v8js_variables {
+    __u64 shared, content, script; /* of the frame */
+    __u64 string;                  /* of the name that is looked for */
+    __u64 partial;                 /* there are names that were not sent: they are read later */
+};
+
 struct v8js_walk {
     struct scratch *s;
     struct v8js_marks *marks;
     struct agent_v8js *v8;
-    __u64 shared, content, script; /* of the frame */
-    __u64 string;                  /* of the name that is looked for */
-    __u64 partial;                 /* there are names that were not sent: they are read later */
+    struct v8js_variables *v;
 };
 
 /* A word of an object that was read; at: its offset. */
@@ -111,7 +116,7 @@ static __always_inline bool v8js_string_piece(struct v8js_walk *p, struct agent_
     if (!(type & p->v8->encoding_mask))
         n *= 2;
     if (type & p->v8->representation_mask || n > V8_TEXT) { /* in parts, or too long */
-        p->partial = 1;
+        p->v->partial = 1;
         return true;
     }
     return add_piece(to, i, used, v8js_room, string - 1, 16 + n);
@@ -134,7 +139,7 @@ static __noinline long v8js_find_name(__u32 i, struct v8js_walk *p)
         return 1;
     if (!v8js_is_name(p, word))
         return 0;
-    p->string = word;
+    p->v->string = word;
     return 1;
 }
 
@@ -146,7 +151,7 @@ static __always_inline bool v8js_scope_piece(struct v8js_walk *p, struct agent_m
     if (V8JS_READ(p, &scope, V8_SCOPE, V8_SCOPE_BYTES))
         return false;
     if (v8js_type(p, v[0]) != p->v8->type_scope) { /* the name itself */
-        p->string = scope;
+        p->v->string = scope;
         return true;
     }
     n = v[(p->v8->scope_locals + 1) & 3] >> 32;
@@ -154,7 +159,7 @@ static __always_inline bool v8js_scope_piece(struct v8js_walk *p, struct agent_m
         return false;
     at = scope - 1 + 8 * (1 + first + (n < V8_LOCALS_INLINE ? 2 * n : 1 + n));
     if (!add_piece(to, V8_PIECE_TAIL, used, v8js_room, at, V8_TAIL_BYTES))
-        p->partial = 1; /* it is smaller, at the end of a page */
+        p->v->partial = 1; /* it is smaller, at the end of a page */
     bpf_probe_read_user(&p->s->lang[V8_TAIL], V8_TAIL_NAMES * 8, (void *) at);
     for (int i = 0; i < V8_TAIL_NAMES; i++)
         if (v8js_find_name(i, p))
@@ -166,7 +171,7 @@ static __always_inline bool v8js_scope_piece(struct v8js_walk *p, struct agent_m
 static __noinline long v8js_send(struct v8js_walk *p)
 {
     struct agent_event *e = &p->s->event;
-    __u64 key = agent_hash_step(p->content ^ e->mm, p->shared), used = 0, *room = &p->s->lang[V8_ROOM];
+    __u64 key = agent_hash_step(p->v->content ^ e->mm, p->v->shared), used = 0, *room = &p->s->lang[V8_ROOM];
     __u32 cpu = e->cpu;
     __u8 sent = 1;
     struct agent_memory *to;
@@ -177,20 +182,20 @@ static __noinline long v8js_send(struct v8js_walk *p)
     to = bpf_map_lookup_elem(&stacks, &cpu);
     if (!to || bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > control.copy_room)
         return 0;
-    p->string = p->partial = 0;
+    p->v->string = p->v->partial = 0;
     to->pieces[V8_PIECE_SCOPE].n = to->pieces[V8_PIECE_TAIL].n = 0;
-    if (!add_piece(to, V8_PIECE_SHARED, &used, v8js_room, p->shared - 1, V8_SHARED_BYTES) ||
-        !add_piece(to, V8_PIECE_SCRIPT, &used, v8js_room, p->script - 1, V8_SCRIPT_BYTES) ||
+    if (!add_piece(to, V8_PIECE_SHARED, &used, v8js_room, p->v->shared - 1, V8_SHARED_BYTES) ||
+        !add_piece(to, V8_PIECE_SCRIPT, &used, v8js_room, p->v->script - 1, V8_SCRIPT_BYTES) ||
         !v8js_scope_piece(p, to, &used, v8js_in(p, V8_SHARED, p->v8->shared_name)) ||
-        !v8js_string_piece(p, to, V8_PIECE_NAME, &used, p->string) ||
+        !v8js_string_piece(p, to, V8_PIECE_NAME, &used, p->v->string) ||
         !v8js_string_piece(p, to, V8_PIECE_FILE, &used, v8js_in(p, V8_SCRIPT, p->v8->script_name)))
         return 0;
     to->kind = AGENT_EVENT_MEMORY;
     to->pid = e->pid;
     to->time_ns = e->time_ns;
-    to->words[0] = p->shared - 1;
-    to->words[1] = p->partial;
-    to->words[2] = p->content;
+    to->words[0] = p->v->shared - 1;
+    to->words[1] = p->v->partial;
+    to->words[2] = p->v->content;
     if (!put_ring(&events, to, __builtin_offsetof(struct agent_memory, bytes) + used, sizeof *to, BPF_RB_NO_WAKEUP))
         bpf_map_update_elem(&v8js_sent, &key, &sent, BPF_ANY);
     return 0;
@@ -220,17 +225,17 @@ static __always_inline bool v8js_function(struct v8js_walk *p, __u64 function)
 
     if (V8JS_READ(p, &function, V8_FUNCTION, V8_FUNCTION_BYTES))
         return false;
-    p->shared = v8js_in(p, V8_FUNCTION, p->v8->function_shared);
-    if (!v8_is_pointer(p->shared) || V8JS_READ(p, &p->shared, V8_SHARED, V8_SHARED_BYTES) ||
+    p->v->shared = v8js_in(p, V8_FUNCTION, p->v8->function_shared);
+    if (!v8_is_pointer(p->v->shared) || V8JS_READ(p, &p->v->shared, V8_SHARED, V8_SHARED_BYTES) ||
         v8js_type(p, v[V8_SHARED]) != p->v8->type_shared)
         return false;
-    p->script = v8js_in(p, V8_SHARED, p->v8->shared_script);
-    if (!v8_is_pointer(p->script) || V8JS_READ(p, &p->script, V8_SCRIPT, V8_SCRIPT_BYTES) ||
+    p->v->script = v8js_in(p, V8_SHARED, p->v8->shared_script);
+    if (!v8_is_pointer(p->v->script) || V8JS_READ(p, &p->v->script, V8_SCRIPT, V8_SCRIPT_BYTES) ||
         v8js_type(p, v[V8_SCRIPT]) != p->v8->type_script)
         return false;
-    p->content = v8_content(v8js_in(p, V8_SHARED, p->v8->shared_name), p->script,
-                            v8js_in(p, V8_SHARED, p->v8->shared_id) >> (p->v8->shared_id & 4) * 8,
-                            v[V8_SCRIPT + V8_SCRIPT_BYTES / 8 - 1]);
+    p->v->content = v8_content(v8js_in(p, V8_SHARED, p->v8->shared_name), p->v->script,
+                               v8js_in(p, V8_SHARED, p->v8->shared_id) >> (p->v8->shared_id & 4) * 8,
+                               v[V8_SCRIPT + V8_SCRIPT_BYTES / 8 - 1]);
     return true;
 }
 
@@ -258,9 +263,9 @@ static __noinline long v8js_frame(__u32 i, struct v8js_walk *p)
         return 0;
     v8js_send(p);
     if (mark & V8_INTERPRETS && v8_is_pointer(bytecode) && !(__u32) v[0])
-        return v8js_put(p, p->shared - 1 + V8_KIND_BYTECODE, place | v[0] >> 32, p->content);
-    return v8js_put(p, p->shared - 1 + (AGENT_WORD_KIND(word) == AGENT_WORD_EXACT ? V8_KIND_LEAF : V8_KIND_CODE),
-                    place | pc, p->content);
+        return v8js_put(p, p->v->shared - 1 + V8_KIND_BYTECODE, place | v[0] >> 32, p->v->content);
+    return v8js_put(p, p->v->shared - 1 + (AGENT_WORD_KIND(word) == AGENT_WORD_EXACT ? V8_KIND_LEAF : V8_KIND_CODE),
+                    place | pc, p->v->content);
 }
 
 /* Notes the frame; the walk goes on by its frame pointer. */
@@ -285,7 +290,8 @@ LANG_HAS_STEP(v8js)
 
 static __always_inline void v8js_walk(struct walk_state *w, bool bounded)
 {
-    struct v8js_walk p = {.s = w->s, .v8 = (struct agent_v8js *) w->lang->words};
+    struct v8js_walk p = {
+        .s = w->s, .v8 = (struct agent_v8js *) w->lang->words, .v = LANG_VARIABLES(w, struct v8js_variables)};
     __u32 zero = 0;
 
     p.marks = bpf_map_lookup_elem(&v8js_marked, &zero);
