@@ -29,7 +29,7 @@ struct str identity_build_id(const struct batch *b, uint32_t mapping);
 struct str identity_build_id_key(struct str id);
 uint64_t identity_elf_address(const struct mapping *m, uint64_t address);
 struct id128 identity_location(const struct batch *b, uint32_t location);
-/* A hash of a resource's attributes in any order: identifies the sender (deduplication, gauges per instance). */
+/* A hash of a resource's attributes in any order: identifies the sender (deduplication). */
 struct id128 identity_resource(const struct resource *r);
 /* A hash of a profile's content with its times, type and attributes: the profile_id that wick fills in when it is
  * empty. */

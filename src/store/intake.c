@@ -81,7 +81,8 @@ static int make_resource(struct planning *p, const struct resource *r, struct in
     if (rc < 0)
         return rc;
     out->labels_id = labels_id(&out->labels);
-    out->instance = identity_resource(r);
+    out->sender = identity_resource(r);
+    out->instance = sources_instance(r);
     return keep_labels(p->memo, &out->labels);
 }
 
@@ -380,7 +381,8 @@ static int plan_source(struct planning *pl, const struct profile *p, struct inta
             continue;
         if (has_spans(pl->b, p))
             from.rank = SOURCES_SPANS;
-        from.value = it->type.rule == TYPE_GAUGE ? 0 : MAX(sum_of(pl->b, p, it), 0); /* of a state, all counts or nothing */
+        from.value =
+            it->type.rule == TYPE_GAUGE ? 0 : MAX(sum_of(pl->b, p, it), 0); /* of a state, all counts or nothing */
         r = type_of_rest(pl, &it->type, &also);
         if (r < 0)
             break;
@@ -396,7 +398,7 @@ static int plan_source(struct planning *pl, const struct profile *p, struct inta
  * key. */
 static void make_key(struct planning *pl, const struct profile *p, struct intake_profile *out)
 {
-    struct id128 res = pl->out->resources[pl->resource].instance, content;
+    struct id128 res = pl->out->resources[pl->resource].sender, content;
     uint64_t id[2];
 
     memcpy(id, p->id, sizeof id);
@@ -604,7 +606,7 @@ static int difference_item(const struct batch *b, const struct intake *in, struc
     uint32_t n = b->profiles[it->profile].samples.n;
     struct distinct d = {0};
     struct hash128_state h;
-    struct id128 who = in->resources[it->resource].instance;
+    struct id128 who = in->resources[it->resource].sender;
     int r = collect(b, it, a, &d);
 
     if (r < 0)

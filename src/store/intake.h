@@ -49,7 +49,8 @@ struct intake_profile {
 struct intake_resource {
     struct id128 tenant, print; /* fingerprints.h: hash of all that the resource says */
     struct labels labels;
-    struct id128 labels_id, instance;
+    struct id128 labels_id, sender; /* sender: the resource as it was sent, for deduplication and differences */
+    struct id128 instance;          /* of gauges (process_sources.h), stored with the resource */
 };
 
 /* Results for resources that were seen recently: an agent sends the same hundreds of them every few seconds. Belongs to

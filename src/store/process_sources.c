@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "model/batch.h"
+#include "model/identity.h"
 #include "model/semconv.h"
 
 enum { PROCESSES_MAX = 65536, COUNTED_MAX = 6 };
@@ -83,6 +84,43 @@ static struct id128 number_of(struct id128 tenant, struct str number, struct str
     return hash128_final(&h);
 }
 
+static struct str host_of(const struct resource *r)
+{
+    struct str host = find_text(&r->attrs, SEMCONV_HOST_NAME);
+
+    return host.n ? host : find_text(&r->attrs, "host.id");
+}
+
+/* A process by its names: host, program and pid; false when the resource lacks one of them. */
+static bool hash_names(const struct resource *r, struct hash128_state *h)
+{
+    const struct value *pid = find(&r->attrs, SEMCONV_PROCESS_PID);
+    struct str host = host_of(r), exe = program(r);
+
+    if (!pid || pid->kind != VALUE_INT || pid->integer <= 1 || !host.n || !exe.n)
+        return false;
+    hash128_bytes(h, host.p, host.n);
+    hash128_bytes(h, exe.p, exe.n);
+    hash128_u64(h, (uint64_t) pid->integer);
+    return true;
+}
+
+struct id128 sources_instance(const struct resource *r)
+{
+    static const char *const apart[] = {SEMCONV_CONTAINER_ID, "k8s.pod.uid", "k8s.pod.name"};
+    struct hash128_state h;
+
+    hash128_init(&h, 5);
+    if (!hash_names(r, &h))
+        return identity_resource(r);
+    for (size_t i = 0; i < sizeof apart / sizeof apart[0]; i++) {
+        struct str v = find_text(&r->attrs, apart[i]);
+
+        hash128_bytes(&h, v.p, v.n);
+    }
+    return hash128_final(&h);
+}
+
 static struct id128 source_of(struct str scope, struct str sdk)
 {
     struct hash128_state h;
@@ -96,24 +134,16 @@ static struct id128 source_of(struct str scope, struct str sdk)
 bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
                       struct sources_profile *ret)
 {
-    const struct value *pid = find(&r->attrs, SEMCONV_PROCESS_PID);
-    struct str host = find_text(&r->attrs, SEMCONV_HOST_NAME), exe = program(r), sdk;
     struct str started = find_text(&r->attrs, "process.creation.time");
-    struct str number = find_text(&r->attrs, SEMCONV_WICK_PROCESS);
+    struct str number = find_text(&r->attrs, SEMCONV_WICK_PROCESS), sdk;
     struct hash128_state h;
 
-    if (!host.n)
-        host = find_text(&r->attrs, "host.id");
     ret->number = number.n ? number_of(tenant, number, type) : (struct id128){0};
     ret->process = ret->number;
-    if (pid && pid->kind == VALUE_INT && pid->integer > 1 && host.n && exe.n) {
-        hash128_init(&h, tenant.lo);
-        hash128_bytes(&h, host.p, host.n);
-        hash128_bytes(&h, exe.p, exe.n);
-        hash128_bytes(&h, type.p, type.n);
-        hash128_u64(&h, (uint64_t) pid->integer);
+    hash128_init(&h, tenant.lo);
+    hash128_bytes(&h, type.p, type.n);
+    if (hash_names(r, &h))
         ret->process = hash128_final(&h);
-    }
     if (!is_set(ret->process))
         return false;
     ret->started = 0;

@@ -59,9 +59,9 @@ struct sources_profile {
     struct id128 number;     /* of the process, wick.process; zero: none */
     struct id128 complement; /* the source without whose time this profile is, so that both count; zero: none */
     int64_t start, end;
-    int64_t started; /* when the process was started; 0: unknown */
-    int64_t value;   /* its sum */
-    int64_t period;  /* ns of CPU time between two samples; 0: unknown */
+    int64_t started;              /* when the process was started; 0: unknown */
+    int64_t value;                /* its sum */
+    int64_t period;               /* ns of CPU time between two samples; 0: unknown */
     enum sources_rank rank, kind; /* kind: the rank without spans, which decides between two that have them */
 };
 
@@ -69,6 +69,10 @@ struct sources_profile {
  * say which process it is. */
 bool sources_identify(struct id128 tenant, const struct resource *r, const struct scope *s, struct str type,
                       struct sources_profile *ret);
+/* Whose snapshots of a gauge are averaged: the process, whichever source they are from, since the source that leads may change. Two
+ * processes that containers give the same names differ by their container or pod. A resource that does not name its process is an
+ * instance of its own. */
+struct id128 sources_instance(const struct resource *r);
 /* Whether this profile is counted, and how much of its value (0 to value). Without memory, all of it is. */
 bool sources_count(struct sources *s, const struct sources_profile *p, int64_t *ret);
 void sources_done(struct sources *s);

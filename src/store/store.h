@@ -16,7 +16,7 @@
  *   A profile belongs to the instant it starts: it is in [from, to) or it is not, whatever its duration. Where
  *   retention has dropped detail, the remaining data has a resolution of five minutes; store_notes.coarse reports it.
  *   Series of one canonical type are added by the type's rule (types.h): deltas add up; gauges are averaged per stack
- *   over the snapshots of an instance (one resource) and added over instances. In a query for one trace, a gauge is
+ *   over the snapshots of an instance (process_sources.h) and added over instances. In a query for one trace, a gauge is
  *   averaged over the snapshots that contain the trace. Queries run on the caller's thread (an engine may use a second
  *   one temporarily), and any number may run at once; writers never block them. They stop with -ECANCELED when *cancel
  *   becomes true and with -E2BIG over memory_limit.

@@ -8,7 +8,7 @@
  *   Window i is [from + i * width_ns, from + (i + 1) * width_ns). A profile belongs to the window in which it starts.
  *
  * Instances
- *   With by_resource, an instance is one resource as it was sent (a process, a pod), which requires reading detail;
+ *   With by_resource, an instance is a process or a resource (process_sources.h), which requires reading detail;
  *   otherwise it is one series, and sums of five minutes and more are used where they lie in one window. Beyond
  *   CUBE_INSTANCES_MAX, several instances share a number, and their labels are left out.
  */

@@ -403,6 +403,38 @@ def test_what_is_sent_and_scraped_is_counted_once(tmp_path, kind, arrives, unit)
         server.stop()
 
 
+@pytest.mark.parametrize("kind", ["memory", "disk"])
+def test_memory_is_held_once_whoever_sends_it(tmp_path, kind):
+    """A program is scraped from its start on; its SDK sends the first profile later. Over the whole time, at each moment of it, after a
+    restart of the server, and beside a second process."""
+    options = ("--store", "memory") if kind == "memory" else ()
+    server, start = Server(tmp_path, *options), time.time() - 600
+    scraped, sdk, other = Vendor(server, ""), Vendor(server, "wick.dev/go", "opentelemetry"), Vendor(server, "", pid=77)
+
+    def send(rounds):
+        for i in rounds:
+            at = start + 10 * i
+            for vendor in (scraped, other, *((sdk,) if i >= 4 else ())):
+                vendor.send(at, kind="inuse_space", unit="bytes")
+
+    def held(more=""):
+        return server.json(f"/api/v1/top?query=heap%7Bservice.name=%22shop%22{more}%7D")["total"]
+
+    try:
+        send(range(8))
+        if kind == "disk":
+            assert server.stop()[0] == 0
+            server = scraped.server = sdk.server = other.server = Server(tmp_path)
+        send(range(8, 10))
+        assert held(",process.pid=%224242%22") == held(",process.pid=%2277%22") == 1e9
+        assert held() == 2e9
+        points = server.json("/api/v1/series?query=heap%7Bservice.name=%22shop%22%7D&step=10s")["series"]
+        assert {v for s in some(points) for v in s["values"] if v} == {2e9}, points
+        assert server.json("/api/v1/top?query=heap_also%7Bservice.name=%22shop%22%7D")["total"] == 1e9
+    finally:
+        server.stop()
+
+
 def test_agent_that_samples_all_and_libwick(tmp_path, monkeypatch):
     """With --both, the agent sends what libwick sends: the store counts it once. Twice would be +100 %."""
     monkeypatch.delenv("WICK_NO_AGENT", raising=False)

@@ -67,7 +67,7 @@ static void append(struct suite *s, struct batch *b)
 }
 
 struct simple {
-    const char *service, *host, *type, *unit;
+    const char *service, *host, *exe, *container, *scope, *sdk, *type, *unit;
     int64_t time;
     const char *stack; /* functions, leaf last */
     int64_t value;
@@ -111,9 +111,15 @@ static struct batch *simple_batch(const struct simple *rows, size_t n)
         builder_resource_attr_str(b, STR("service.name"), str_from(s->service ? s->service : "a"));
         if (s->host)
             builder_resource_attr_str(b, STR("host.name"), str_from(s->host));
+        if (s->exe)
+            builder_resource_attr_str(b, STR("process.executable.path"), str_from(s->exe));
+        if (s->container)
+            builder_resource_attr_str(b, STR("container.id"), str_from(s->container));
+        if (s->sdk)
+            builder_resource_attr_str(b, STR("telemetry.sdk.name"), str_from(s->sdk));
         if (s->pid)
             builder_resource_attr(b, STR("process.pid"), &(struct value){.kind = VALUE_INT, .integer = s->pid});
-        builder_scope(b, STR("t"), STR(""));
+        builder_scope(b, str_from(s->scope ? s->scope : "t"), STR(""));
         p = builder_profile(b, &t, 1);
         if (p && !s->no_time) {
             p->time_ns = s->time ? s->time : GEN_T0;
@@ -775,6 +781,27 @@ static void test_gauge(struct suite *s)
     eq_int(total(s, "heap", GEN_T0, GEN_T0 + NS_PER_S), 1100);
 }
 
+/* A process that is scraped, and then sends its memory itself, holds it once. Containers whose processes have the same names hold
+ * theirs each. */
+static void test_gauge_of_two_sources(struct suite *s)
+{
+#define HEAP(h, x, p) .type = "inuse_space", .unit = "bytes", .value = 100, .host = h, .exe = x, .pid = p
+#define ONE HEAP("h", "/bin/x", 7)
+    APPEND(s, {ONE, .scope = ""}, {ONE, .scope = "", .time = GEN_T0 + 10 * NS_PER_S},
+           {ONE, .sdk = "go", .time = GEN_T0 + 20 * NS_PER_S}, {ONE, .scope = "", .time = GEN_T0 + 25 * NS_PER_S},
+           {ONE, .sdk = "go", .time = GEN_T0 + 30 * NS_PER_S});
+    suite_settle(s);
+    eq_int(total(s, "heap", ALL), 100);
+    eq_int(total(s, "heap_also", ALL), 100); /* one, after the SDK was there */
+    eq_int(total(s, "heap", GEN_T0, GEN_T0 + 11 * NS_PER_S), 100);
+    APPEND(s, {HEAP("k", "/bin/x", 7)}, {HEAP("k", "/bin/y", 7)}, {HEAP("k", "/bin/x", 7), .container = "c1"},
+           {HEAP("k", "/bin/x", 7), .container = "c2"}, {HEAP("k", "/bin/x", 8)});
+    suite_settle(s);
+    eq_int(total(s, "heap", ALL), 600);
+#undef ONE
+#undef HEAP
+}
+
 static void test_labels(struct suite *s)
 {
     APPEND(s, {.value = 1, .thread = "io", .pid = 7, .host = "h1"},
@@ -1363,6 +1390,7 @@ void store_conformance(struct suite *s)
         {"deduplicates", test_dedup},
         {"tenants", test_tenants},
         {"gauges", test_gauge},
+        {"gauges of two sources", test_gauge_of_two_sources},
         {"labels", test_labels},
         {"groups", test_groups},
         {"traces and spans", test_links},

@@ -73,6 +73,23 @@ static struct labels *keep_labels(struct memory_store *m, const struct labels *l
     return out;
 }
 
+/* The names of a type that wick does not know may be of the request's arena. */
+static int keep_type(struct memory_store *m, struct type *t)
+{
+    struct str *const names[] = {&t->name, &t->unit, &t->pprof_type, &t->pprof_unit, &t->title};
+
+    if (type_is_known(t))
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        struct str copy = arena_str(&m->arena, *names[i]);
+
+        if (names[i]->n && !copy.p)
+            return -ENOMEM;
+        *names[i] = copy;
+    }
+    return 0;
+}
+
 static int keep_item(struct memory_store *m, struct batch *b, const struct intake *in, const struct intake_profile *p,
                      const struct intake_item *src, const char *tenant)
 {
@@ -94,7 +111,7 @@ static int keep_item(struct memory_store *m, struct batch *b, const struct intak
         if (it->in.values)
             memcpy(it->in.values, src->values, prof->samples.n * sizeof *src->values);
     }
-    if (!it->labels || (src->values && !it->in.values))
+    if (!it->labels || (src->values && !it->in.values) || keep_type(m, &it->in.type) < 0)
         return -ENOMEM;
     for (uint32_t i = 0; i < prof->samples.n; i++)
         it->value = wrap_add(it->value, intake_value(b, &it->in, prof->samples.off + i));
