@@ -141,7 +141,7 @@ static void reset_numbers(struct wick_provider *p)
     p->sessions = NULL;
     memset(p->snapshots, 0, sizeof p->snapshots);
     p->gov_mono = p->gov_cpu = p->gov_own = p->gov_wall = p->gov_samples = 0;
-    p->wall_cost = p->samples_cost = p->wall_next = p->scan_next = 0;
+    p->wall_cost = p->samples_cost = p->wall_next = p->wall_soon = p->scan_next = 0;
     atomic_store(&p->wall_last, 0);
     p->lines_ns = 0;
     p->samples_before = all_samples();

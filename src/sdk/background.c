@@ -21,7 +21,14 @@
 #include "sdk/sys.h"
 
 /* At 100 Hz and 36 frames, a busy thread fills two thirds of its ring in one tick; above that its handler wakes us. */
-enum { TICK_MS = 250, IDLE_TICK_MS = 500, WALL_TICK_MS = 200, EXT_WALL_TICK_MS = 100, SCAN_NS = 1000000000 };
+enum {
+    TICK_MS = 250,
+    IDLE_TICK_MS = 500,
+    WALL_TICK_MS = 200,
+    EXT_WALL_TICK_MS = 100,
+    WALL_OFTEN = 10,
+    SCAN_NS = 1000000000
+};
 enum { SCAN_SHARE = 4000, SCAN_MAX = 8 }; /* looking for new threads may use 1/SCAN_SHARE of a core, up to SCAN_MAX s */
 
 /* Limits of the governor */
@@ -185,8 +192,10 @@ bool background_drain(struct wick_provider *p)
             (state == THR_EXITED || !atomic_load(&core.sampling)))
             settle_owed(p, t);
         any |= drain_thread(p, t);
-        if (state == THR_EXITED)
+        if (state == THR_EXITED) {
+            wall_end(p, t);
             free_thread(t);
+        }
     }
     if (core.types & (WICK_ALLOC | WICK_HEAP))
         heap_view_update();
@@ -313,13 +322,30 @@ static bool drain_measured(struct wick_provider *p)
 }
 
 /* Looks are at irregular times, so that a thread that works in step with them is seen at each of its places. */
+static int64_t about(int64_t now, int64_t interval)
+{
+    return now + interval * 3 / 4 + (now >> 10) % (interval / 2);
+}
+
+/* A thread that ran lately may be somewhere else soon: it is looked at WALL_OFTEN times as often as the others, but not more often than
+ * the rate that was asked for. */
 static void look_at_waiting(struct wick_provider *p, int64_t now)
 {
     int64_t from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), interval = atomic_load(&core.wall_interval);
+    bool all = now >= p->wall_next;
 
-    wall_tick(p);
+    if (wall_look(p, now, all))
+        p->wall_soon = about(now, MAX(interval / WALL_OFTEN, NS_PER_S / (int64_t) p->s.rate));
+    else
+        p->wall_soon = INT64_MAX;
+    if (all)
+        p->wall_next = about(now, interval);
     p->wall_cost += sys_clock_ns(CLOCK_THREAD_CPUTIME_ID) - from;
-    p->wall_next = now + interval * 3 / 4 + (now >> 10) % (interval / 2);
+}
+
+static int64_t next_look(const struct wick_provider *p)
+{
+    return MIN(p->wall_next, p->wall_soon);
 }
 
 static void run_job(struct wick_provider *p)
@@ -377,7 +403,7 @@ static void run_flush(struct wick_provider *p, int64_t now)
  * known. */
 static int64_t tick_ms(struct wick_provider *p, bool busy)
 {
-    int64_t tick = busy ? TICK_MS : IDLE_TICK_MS, wall = (p->wall_next - clock_mono()) / NS_PER_MS + 1;
+    int64_t tick = busy ? TICK_MS : IDLE_TICK_MS, wall = (next_look(p) - clock_mono()) / NS_PER_MS + 1;
 
     if (core.types & WICK_WALL)
         tick = MIN(tick, MAX(wall, (int64_t) 1));
@@ -428,7 +454,7 @@ void *background_main(void *arg)
         busy = drain_measured(p);
         now = clock_mono();
         alone = (atomic_load(&core.live) <= 0 || now >= p->next_scan) && ending_alone();
-        if (core.types & WICK_WALL && atomic_load(&core.sampling) && now >= p->wall_next)
+        if (core.types & WICK_WALL && atomic_load(&core.sampling) && now >= next_look(p))
             look_at_waiting(p, now);
         if (now >= p->next_scan) {
             p->next_scan = now + SCAN_NS;

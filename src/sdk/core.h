@@ -131,12 +131,19 @@ struct thr {
     _Atomic uint64_t context[sizeof(struct thr_context) / 8];
     _Atomic bool context_kept; /* by span.c, whenever it changes; otherwise it is right only in a blocking call */
     int64_t wall_countdown;
-    int64_t wall_seen, cpu_seen, off_seen; /* background thread: clocks at its last look */
-    _Atomic uint64_t hooked_ns;            /* waiting time that hooks accounted for */
-    struct ring_record *last;              /* background thread: copy of its last CPU stack */
-    struct ring_record *asleep;            /* background thread: where it sleeps ... */
-    int64_t asleep_cpu;                    /* ... valid as long as its CPU time is this */
-    uint32_t created_n;                    /* frames of pthread_create()'s caller */
+    int64_t looked; /* background thread: when it looked last */
+    int64_t wall_seen, cpu_seen, off_seen,
+        ready_seen; /* background thread: clocks at its last look outside of a hook */
+    int64_t
+        rest_owed; /* background thread: waiting that no hook saw, less what was added to a place; may be negative */
+    int64_t parked_owed;        /* background thread: time without a CPU that is not added yet */
+    uint32_t awake;             /* background thread: successive looks that found it awake though it is owed waiting */
+    bool active;                /* background thread: it ran between the last two looks */
+    _Atomic uint64_t hooked_ns; /* waiting time that hooks accounted for */
+    struct ring_record *last;   /* background thread: copy of its last CPU stack */
+    struct ring_record *asleep; /* background thread: where it sleeps ... */
+    int64_t asleep_cpu;         /* ... valid as long as its CPU time is this */
+    uint32_t created_n;         /* frames of pthread_create()'s caller */
     uint64_t created[THR_CREATED];
     uint32_t rules_generation;        /* generation of the modules that `rules` came from */
     struct thr_rule rules[THR_RULES]; /* by address; used by the thread itself only */

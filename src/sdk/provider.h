@@ -58,12 +58,14 @@ struct wick_provider {
     int64_t gov_mono, gov_cpu, gov_own, gov_wall, gov_samples;
     /* the two levers' costs so far: looking at waiting threads, and taking CPU samples */
     int64_t wall_cost, samples_cost;
-    int64_t wall_next; /* wall: when the next look at the threads is due */
-    _Atomic int64_t wall_last;        /* the last look; 0: none since sampling began */
+    int64_t wall_next;         /* wall: when the next look at the threads is due */
+    int64_t wall_soon;         /* wall: when the next look at those that ran lately is due */
+    int64_t wall_uncounted;    /* wall: what was added, less its count in periods */
+    _Atomic int64_t wall_last; /* the last look at all; 0: none since sampling began */
     int64_t scan_next;
     struct agg file_totals[N_TYPES]; /* for the option `file`: sums since the start */
     pid_t pid;
-    char host[65];                /* host.name */
+    char host[65];           /* host.name */
     uint64_t samples_before; /* samples of the parent, in a forked child */
 };
 
@@ -102,7 +104,10 @@ void server_free(struct wick_provider *p);
 void server_forget(struct wick_provider *p); /* in a forked child, because the parent serves */
 
 /* --- wall.c, lock.c --- */
-void wall_tick(struct wick_provider *p);
+/* Looks at the threads, or (not all) at those that ran between the last two looks. Returns whether there are such threads. */
+bool wall_look(struct wick_provider *p, int64_t now, bool all);
+/* A thread has ended: what is owed to it is added to where it slept last. */
+void wall_end(struct wick_provider *p, struct thr *t);
 void wall_start(unsigned rate);
 void lock_start(uint64_t interval_ns, bool on);
 

@@ -12,21 +12,38 @@
 #include "base/str.h"
 #include "sdk/sys.h"
 
-static bool read_registers(int tid, struct walk_start *ret)
+/* A file of the thread's folder in /proc, as much of it as there is room for; empty if it cannot be read. */
+static struct str read_task(int tid, const char *name, char *text, size_t size)
 {
-    char path[64], text[256];
-    struct str rest;
-    uint64_t v = 0, n = 0;
+    char path[64];
     long got;
     int fd;
 
-    snprintf(path, sizeof path, "/proc/self/task/%d/syscall", tid);
+    snprintf(path, sizeof path, "/proc/self/task/%d/%s", tid, name);
     fd = (int) sys_call(SYS_openat, AT_FDCWD, (long) path, O_RDONLY | O_CLOEXEC, 0);
     if (fd < 0)
-        return false;
-    got = sys_call(SYS_read, fd, (long) text, sizeof text, 0);
+        return (struct str){0};
+    got = sys_call(SYS_read, fd, (long) text, (long) size, 0);
     sys_call(SYS_close, fd, 0, 0, 0);
-    rest = (struct str){text, got > 0 ? (uint32_t) got : 0};
+    return (struct str){text, got > 0 ? (uint32_t) got : 0};
+}
+
+int64_t sleeping_ready_ns(int tid)
+{
+    char text[128];
+    struct str rest = read_task(tid, "schedstat", text, sizeof text);
+    int64_t ns;
+
+    str_cut(&rest, ' '); /* its CPU time */
+    return str_to_i64(str_cut(&rest, ' '), 10, &ns) < 0 ? -1 : ns;
+}
+
+static bool read_registers(int tid, struct walk_start *ret)
+{
+    char text[256];
+    struct str rest = read_task(tid, "syscall", text, sizeof text);
+    uint64_t v = 0, n = 0;
+
     ret->after = !str_starts(rest, STR("-1 ")); /* it waits in a system call, not for a page */
     for (; rest.n; n++) {
         struct str one = str_trim(str_cut(&rest, ' '));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stack of a thread that sleeps in a system call, read without a signal: /proc shows its program counter and stack
- * pointer, and its memory is in our address space. Background thread only.
+ * pointer, and its memory is in our address space. Background thread only, as all of this.
  */
 #ifndef SDK_SLEEPING_H
 #define SDK_SLEEPING_H
@@ -12,5 +12,7 @@
  * report its state. A frame that needs a register which only the thread itself can read ends the stack, and is marked
  * in *ret_flags (RECORD_CUT_RULE). */
 uint32_t sleeping_walk(const struct thr *t, uint64_t *pc, uint32_t max, uint8_t *ret_flags, uint32_t *ret_generation);
+/* How long a thread has been ready to run without a CPU, since it started; -1 if the kernel does not report it. */
+int64_t sleeping_ready_ns(int tid);
 
 #endif

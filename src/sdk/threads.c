@@ -161,7 +161,9 @@ static void init_state(struct thr *t, int tid, uint64_t own_lo, uint64_t own_hi,
         atomic_store_explicit(&t->context[i], 0, memory_order_relaxed);
     atomic_store(&t->context_kept, false);
     t->wall_countdown = 0;
-    t->wall_seen = t->cpu_seen = t->off_seen = 0;
+    t->looked = t->wall_seen = t->cpu_seen = t->off_seen = t->ready_seen = t->rest_owed = t->parked_owed = 0;
+    t->awake = 0;
+    t->active = false;
     atomic_fetch_add(&core.live, 1);
     atomic_store_explicit(&t->state, THR_ACTIVE, memory_order_release);
 }

@@ -15,6 +15,10 @@
 #include "sdk/sys.h"
 #include "sdk/wait_sample.h"
 
+enum { AWAKE_MAX = 200 }; /* looks that find a thread awake though it waits in between: then it is not known where */
+enum { WORTH = 16 };  /* a thread that waits less than this part of the time is not looked at more often than others */
+enum { SMOOTH = 32 }; /* looks over which a difference between what is owed and what was added is made up for */
+
 _Atomic bool wall_on;
 static _Atomic uint64_t period_ns = 10000000;
 
@@ -65,8 +69,9 @@ void wall_leave(struct thr *t)
 /* --- on the background thread --- */
 static void add(struct wick_provider *p, const struct ring_record *r, const uint32_t *ids, uint32_t n, int64_t ns)
 {
-    int64_t count = ns / (int64_t) period_ns;
+    int64_t period = (int64_t) atomic_load(&period_ns), count = (p->wall_uncounted + ns) / period;
 
+    p->wall_uncounted += ns - count * period;
     atomic_fetch_add_explicit(&core.samples[TYPE_WALL], 1, memory_order_relaxed);
     if (p->s.exporting)
         agg_add(&p->export[TYPE_WALL], r, ids, n, count, ns);
@@ -161,31 +166,87 @@ static void add_asleep(struct wick_provider *p, const struct ring_record *asleep
     add(p, asleep, ids, n, ns);
 }
 
-/* Waiting that no hook saw: added to where the thread sleeps now if it does, else to where it ran last. */
-static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, int64_t cpu)
+/* Waiting that was not seen: added to where the thread ran last. */
+static void add_parked(struct wick_provider *p, const struct thr *t, int64_t ns)
 {
     static const struct ring_record plain;
-    int64_t hooked = (int64_t) atomic_load(&t->hooked_ns), rest;
-    const struct ring_record *asleep;
     uint32_t ids[CORE_DEPTH_MAX + 1], n = 0;
 
-    if (atomic_load(&t->block_seq) & 1) /* its call is not over: settle it at the next check */
-        return;
-    rest = (now - t->wall_seen) - (cpu - t->cpu_seen) - (hooked - t->off_seen);
-    t->wall_seen = now;
-    t->cpu_seen = cpu;
-    t->off_seen = hooked;
-    if (rest < (int64_t) period_ns)
-        return;
-    asleep = wall_asleep(t, cpu);
-    if (asleep) {
-        add_asleep(p, asleep, rest);
-        return;
-    }
     ids[n++] = FRAME_PARKED;
     if (t->last)
         n += frames_resolve(t->last->pc, MIN(t->last->n, (uint16_t) CORE_DEPTH_MAX), t->last->generation, ids + 1);
-    add(p, t->last ? t->last : &plain, ids, n, rest);
+    add(p, t->last ? t->last : &plain, ids, n, ns);
+}
+
+/*
+ * Adds the time since the last look that the thread did not run, and that no hook measured, to what is owed: waiting, or being ready
+ * to run without a CPU. Hooks measure the latter as well, and the CPU time in their calls. Returns false if it has hardly waited.
+ */
+static bool owe(struct thr *t, int64_t now, int64_t cpu)
+{
+    int64_t hooked = (int64_t) atomic_load(&t->hooked_ns), ready = -1, parked = 0;
+    int64_t passed = now - t->wall_seen, off = hooked - t->off_seen, rest = passed - (cpu - t->cpu_seen) - off;
+
+    if (cpu != t->cpu_seen) /* otherwise it slept all the time */
+        ready = sleeping_ready_ns(t->tid);
+    if (off && rest < 0)
+        rest = 0;
+    if (ready >= 0)
+        parked = off ? MIN(ready - t->ready_seen, rest) : ready - t->ready_seen;
+    t->rest_owed += rest - parked;
+    t->parked_owed += parked;
+    t->active = cpu != t->cpu_seen && rest - parked > off + passed / WORTH;
+    t->wall_seen = now;
+    t->cpu_seen = cpu;
+    t->off_seen = hooked;
+    t->ready_seen = ready >= 0 ? ready : t->ready_seen;
+    return rest > passed / 256;
+}
+
+static void pay_parked(struct wick_provider *p, struct thr *t)
+{
+    if (t->parked_owed < (int64_t) atomic_load(&period_ns))
+        return;
+    add_parked(p, t, t->parked_owed);
+    t->parked_owed = 0;
+}
+
+/*
+ * Waiting that no hook saw. A look that finds the thread asleep stands for the time since the look before: each place where the thread
+ * sleeps gets its share, however long or short its sleeps are. What it waited in all is known from the clocks: the difference is
+ * made up for by the next looks.
+ */
+static void account_rest(struct wick_provider *p, struct thr *t, int64_t now, int64_t cpu)
+{
+    int64_t passed = now - t->looked, ns;
+    const struct ring_record *asleep;
+
+    t->looked = now;
+    if (atomic_load(&t->block_seq) & 1) /* its call is not over: its time is taken into account at the next look */
+        return;
+    asleep = owe(t, now, cpu) ? wall_asleep(t, cpu) : NULL;
+    if (asleep) {
+        ns = MAX(passed + (t->rest_owed - passed) / SMOOTH, (int64_t) 0);
+        if (ns)
+            add_asleep(p, asleep, ns);
+        t->rest_owed -= ns;
+        t->awake = 0;
+    } else if (t->rest_owed > 0 && ++t->awake > AWAKE_MAX) {
+        t->parked_owed += t->rest_owed;
+        t->rest_owed = t->awake = 0;
+    }
+    pay_parked(p, t);
+}
+
+void wall_end(struct wick_provider *p, struct thr *t)
+{
+    if (!(core.types & WICK_WALL))
+        return;
+    if (t->rest_owed > 0 && t->asleep)
+        add_asleep(p, t->asleep, t->rest_owed);
+    else if (t->rest_owed > 0)
+        t->parked_owed += t->rest_owed;
+    pay_parked(p, t);
 }
 
 /*
@@ -198,29 +259,37 @@ static void begin_thread(struct wick_provider *p, struct thr *t, int64_t since_l
     bool hooked = atomic_load(&t->block_seq) & 1; /* its call is measured by itself */
     const struct ring_record *asleep = since_last && !hooked ? wall_asleep(t, cpu) : NULL;
 
-    t->wall_seen = now;
+    t->looked = t->wall_seen = now;
     t->cpu_seen = cpu;
     t->off_seen = (int64_t) atomic_load(&t->hooked_ns);
+    t->ready_seen = MAX(sleeping_ready_ns(t->tid), (int64_t) 0);
+    t->rest_owed = t->parked_owed = 0;
+    t->awake = 0;
+    t->active = true;
     if (asleep)
         add_asleep(p, asleep, since_last);
 }
 
-void wall_tick(struct wick_provider *p)
+bool wall_look(struct wick_provider *p, int64_t now, bool all)
 {
-    int64_t now = clock_mono(), last = atomic_load(&p->wall_last);
+    int64_t last = atomic_load(&p->wall_last);
+    bool active = false;
 
     for (uint32_t i = 0, n = atomic_load(&core.n_thrs); i < n; i++) {
         struct thr *t = thr_at(i);
         int64_t cpu;
 
-        if (!t || atomic_load(&t->state) != THR_ACTIVE || (cpu = thr_cpu_ns(t->tid)) < 0)
+        if (!t || atomic_load(&t->state) != THR_ACTIVE || !(all || t->active) || (cpu = thr_cpu_ns(t->tid)) < 0)
             continue;
-        if (!t->wall_seen || !last) {
+        if (t->wall_seen && last) {
+            account_blocked(p, t, now);
+            account_rest(p, t, now, cpu);
+        } else if (all) {
             begin_thread(p, t, last ? now - last : 0, now, cpu);
-            continue;
         }
-        account_blocked(p, t, now);
-        account_rest(p, t, now, cpu);
+        active |= t->active;
     }
-    atomic_store(&p->wall_last, now);
+    if (all)
+        atomic_store(&p->wall_last, now);
+    return active;
 }

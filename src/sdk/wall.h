@@ -2,8 +2,9 @@
 /*
  * Wall-clock time without waking threads. Running time comes from the CPU timers. Waiting time is measured by the hooks
  * around blocking calls (wall_hooks.c); while a call lasts, the background thread reads the stack that the blocked
- * thread published. Other waiting time follows from the clocks: it is added to the stack of the system call that the
- * thread sleeps in (sleeping.h); if the thread is running again, it is added below "[parked]" to the last stack seen.
+ * thread published. Other waiting time follows from the clocks: it is added to the stacks of the system calls that looks find the thread
+ * asleep in (sleeping.h). Time in which a thread was ready to run and had no CPU, as the kernel counts it, is added below "[parked]" to
+ * the last stack seen.
  */
 #ifndef SDK_WALL_H
 #define SDK_WALL_H

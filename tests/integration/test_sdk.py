@@ -390,6 +390,34 @@ def test_wall_by_the_api_reads_sleeping_stacks(program, tmp_path):
     assert rows["main"][1] > 1.5e9, rows
 
 
+def waits_of(program, tmp_path, seconds):
+    """What a program's threads slept in nap(), doze() and in all: by libwick, and by the program's account from how long at least to how
+    long at most, in seconds."""
+    exe = program("short_waits", f"-I{ROOT}/include", f"-L{LIBWICK}", "-lwick", f"-Wl,-rpath,{LIBWICK}")
+    p = subprocess.run([exe, str(seconds)], cwd=tmp_path, capture_output=True, text=True, timeout=10 * seconds + 60)
+    own, rows = [int(x) / 1e9 for x in p.stdout.split()], top(tmp_path / "wall.pb.gz", "wall")[0]
+    seen = {f: rows[f][1] / 1e9 for f in ("nap", "doze")}
+    return {"nap": (seen["nap"], *own[0:2]), "doze": (seen["doze"], *own[2:4]), "all": (sum(seen.values()), own[0] + own[2], own[1] + own[3])}
+
+
+def off(seen, least, most):
+    """1 within the bounds, else the ratio to the next one."""
+    return 1 if least <= seen <= most else seen / least if seen < least else seen / most
+
+
+def test_short_waits_between_work(program, tmp_path):
+    """Threads that wait for milliseconds between milliseconds of work: all their waiting is where they waited, though most looks find
+    some of them at work."""
+    measured(lambda k: off(*waits_of(program, tmp_path, 3 * k)["all"]), 0.05)
+
+
+@pytest.mark.slow
+def test_short_waits_each(program, tmp_path):
+    """The shorter of two kinds of waits has its share."""
+    seen = waits_of(program, tmp_path, 40)
+    assert all(abs(off(*x) - 1) < 0.05 for x in seen.values()), seen
+
+
 def slept(p):
     return [float(x) * 1e9 for x in p.stdout.split()]
 
