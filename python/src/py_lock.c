@@ -112,50 +112,57 @@ static void waited(int64_t from)
     errno = saved;
 }
 
-static int hook_sem_wait(sem_t *s)
-{
-    int64_t from;
-    int r;
+/*
+ * The interpreter tries a lock before it waits for it. In between it gives up the interpreter's own lock, and may have to wait until
+ * another thread has taken that: the wait begins where the lock was found taken.
+ */
+static __thread const sem_t *taken;
+static __thread int64_t taken_at;
 
-    if (!atomic_load_explicit(&lock_on, memory_order_relaxed))
-        return sem_wait(s);
-    from = sys_clock_ns(CLOCK_MONOTONIC);
-    r = sem_wait(s);
-    waited(from);
+static int hook_sem_trywait(sem_t *s)
+{
+    int r = sem_trywait(s);
+
+    if (r < 0 && errno == EAGAIN && atomic_load_explicit(&lock_on, memory_order_relaxed)) {
+        taken = s;
+        taken_at = sys_clock_ns(CLOCK_MONOTONIC);
+    }
     return r;
 }
 
-static int hook_sem_timedwait(sem_t *s, const struct timespec *until)
+static int64_t begin(const sem_t *s)
 {
-    int64_t from;
-    int r;
+    int64_t from = s == taken ? taken_at : sys_clock_ns(CLOCK_MONOTONIC);
 
-    if (!atomic_load_explicit(&lock_on, memory_order_relaxed))
-        return sem_timedwait(s, until);
-    from = sys_clock_ns(CLOCK_MONOTONIC);
-    r = sem_timedwait(s, until);
-    waited(from);
-    return r;
+    taken = NULL;
+    return from;
 }
 
+/* Defines the hook of a function that waits for a semaphore. */
+#define WAIT_HOOK(name, params, args)                              \
+    static int hook_##name params                                  \
+    {                                                              \
+        int64_t from;                                              \
+        int r;                                                     \
+                                                                   \
+        if (!atomic_load_explicit(&lock_on, memory_order_relaxed)) \
+            return name args;                                      \
+        from = begin(s);                                           \
+        r = name args;                                             \
+        waited(from);                                              \
+        return r;                                                  \
+    }
+
+WAIT_HOOK(sem_wait, (sem_t * s), (s))
+WAIT_HOOK(sem_timedwait, (sem_t * s, const struct timespec *until), (s, until))
 #ifdef HAVE_CLOCKWAIT
-static int hook_sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *until)
-{
-    int64_t from;
-    int r;
-
-    if (!atomic_load_explicit(&lock_on, memory_order_relaxed))
-        return sem_clockwait(s, clock, until);
-    from = sys_clock_ns(CLOCK_MONOTONIC);
-    r = sem_clockwait(s, clock, until);
-    waited(from);
-    return r;
-}
+WAIT_HOOK(sem_clockwait, (sem_t * s, clockid_t clock, const struct timespec *until), (s, clock, until))
 #endif
 
 void py_lock_start(void)
 {
     static const struct got_hook hooks[] = {
+        {"sem_trywait", hook_sem_trywait},
         {"sem_wait", hook_sem_wait},
         {"sem_timedwait", hook_sem_timedwait},
 #ifdef HAVE_CLOCKWAIT

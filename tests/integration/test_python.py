@@ -11,7 +11,7 @@ from go_tools import needs_go, pprof_command
 from agent_tools import may_sample
 from python_tools import AWAITS, LOCKS, SPANS, check_awaits, check_locks, check_published, check_spans, exported, python, run_python, samples  # noqa: F401
 from sdk_tools import top, traces
-from wick_tools import PROGRAMS, WICK, server, wait_for  # noqa: F401
+from wick_tools import PROGRAMS, WICK, measured, server, wait_for  # noqa: F401
 
 # What the documented program leaves to its reader: a tracer provider before it, and the functions that it calls.
 BEFORE = """
@@ -230,6 +230,45 @@ with p:
 event.set()
 print(json.dumps({"rates": rates, "lasted": lasted, "cpu": time.process_time(), "used": (stats["background_ns"] + stats["handler_ns"]) / 1e9}))
 """
+
+
+CONTENDED = """
+import sys, threading, time
+import wick
+p = wick.ContinuousProfiler(exporter=wick.OTLPProfileExporter(endpoint="none"), profile_types=["lock"], file=sys.argv[1], lock_interval=1e-5)
+lock, released, waited, least, end = threading.Lock(), 0, 0, 0, time.monotonic() + float(sys.argv[2])
+def guarded():
+    global released, waited, least
+    if not lock.acquire(blocking=False):
+        begin = time.monotonic_ns()
+        lock.acquire()
+        waited += time.monotonic_ns() - begin
+        least += max(released - begin, 0)
+    time.sleep(0.001)
+    released = time.monotonic_ns()
+    lock.release()
+def work():
+    while time.monotonic() < end:
+        sum(i * i for i in range(20000))
+        guarded()
+with p:
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+print(least, waited)
+"""
+
+
+def test_waits_for_a_lock_while_others_compute(python, tmp_path):
+    """The interpreter's own lock is busy, too: a wait begins where the lock was found taken, and may be over before its thread has given
+    up the interpreter. From when the lock was found taken to when it was released, or until the thread went on."""
+    def ratio(k):
+        out = subprocess.run([python, "-c", CONTENDED, tmp_path / "o.pb.gz", str(2 * k)], capture_output=True, text=True, check=True, timeout=120)
+        least, most = map(int, out.stdout.split())
+        seen = top(tmp_path / "o.pb.gz", "delay")[0]["guarded"][1]
+        return 1 if least <= seen <= most else seen / least if seen < least else seen / most
+
+    measured(ratio, 0.05)
 
 
 @needs_go
