@@ -274,7 +274,9 @@ static void govern(struct wick_provider *p)
     used = MAX(u.process, u.passed / LIGHT);
     budget = (double) used * p->s.cpu_budget;
     if ((double) u.all > budget) {
-        if (wall && (u.wall > u.samples || rate <= low))
+        if (p->wall_often > 1 && (u.wall > u.samples || rate <= low))
+            p->wall_often /= 2;
+        else if (wall && (u.wall > u.samples || rate <= low))
             slow_wall(2 * (double) u.wall / budget);
         else if (rate > low)
             set_rate(MAX(rate / 2, low));
@@ -284,8 +286,10 @@ static void govern(struct wick_provider *p)
     } else if ((double) u.all < budget * ROOM) {
         if (rate < p->s.rate)
             set_rate(MIN(2 * rate, p->s.rate));
-        else
+        else if (atomic_load(&core.wall_interval) > wall_base())
             atomic_store(&core.wall_interval, MAX(atomic_load(&core.wall_interval) / 2, wall_base()));
+        else
+            p->wall_often = MIN(2 * p->wall_often, (int64_t) WALL_OFTEN);
     }
 }
 
@@ -327,15 +331,15 @@ static int64_t about(int64_t now, int64_t interval)
     return now + interval * 3 / 4 + (now >> 10) % (interval / 2);
 }
 
-/* A thread that ran lately may be somewhere else soon: it is looked at WALL_OFTEN times as often as the others, but not more often than
- * the rate that was asked for. */
+/* A thread that ran lately may be somewhere else soon: it is looked at more often than the others, where the budget has room for it,
+ * but not more often than the rate that was asked for. */
 static void look_at_waiting(struct wick_provider *p, int64_t now)
 {
     int64_t from = sys_clock_ns(CLOCK_THREAD_CPUTIME_ID), interval = atomic_load(&core.wall_interval);
     bool all = now >= p->wall_next;
 
-    if (wall_look(p, now, all))
-        p->wall_soon = about(now, MAX(interval / WALL_OFTEN, NS_PER_S / (int64_t) p->s.rate));
+    if (wall_look(p, now, all) && p->wall_often > 1)
+        p->wall_soon = about(now, MAX(interval / p->wall_often, NS_PER_S / (int64_t) p->s.rate));
     else
         p->wall_soon = INT64_MAX;
     if (all)
@@ -439,6 +443,7 @@ void *background_main(void *arg)
     lock_exclude_thread();
     p->next_export = now + p->s.export_interval_ms * NS_PER_MS;
     atomic_store(&core.wall_interval, wall_base());
+    p->wall_often = 1;
     for (int type = TYPE_CPU; type <= TYPE_WALL; type++) /* without an exporter, samples are only used by snapshots */
         if (!p->s.exporting && !p->s.file && core.types & (1u << type) && !p->snapshots[type])
             p->snapshots[type] = session_begin(p, type);

@@ -60,6 +60,7 @@ struct wick_provider {
     int64_t wall_cost, samples_cost;
     int64_t wall_next;         /* wall: when the next look at the threads is due */
     int64_t wall_soon;         /* wall: when the next look at those that ran lately is due */
+    int64_t wall_often;        /* wall: looks at those for one at all; a lever of the governor */
     int64_t wall_uncounted;    /* wall: what was added, less its count in periods */
     _Atomic int64_t wall_last; /* the last look at all; 0: none since sampling began */
     int64_t scan_next;
