@@ -92,9 +92,9 @@ uint64_t meminfo_resident(void)
 
 uint64_t meminfo_used(void)
 {
-    struct mallinfo2 m = mallinfo2();
+    uint64_t shared = read_statm(2), resident = read_statm(1);
 
-    return m.uordblks + m.hblkhd + read_statm(2);
+    return resident > shared ? resident - shared : 0;
 }
 
 void meminfo_trim(void)

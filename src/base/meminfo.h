@@ -12,7 +12,7 @@ uint64_t meminfo_total(void);
 size_t meminfo_limit(int64_t configured);
 /* Resident bytes; 0 if the kernel does not report them. */
 uint64_t meminfo_resident(void);
-/* Bytes in use: allocated and not freed, plus mapped files. */
+/* Bytes in use, as the kernel counts them: resident, and not pages of files, which are its cache. */
 uint64_t meminfo_used(void);
 /* Returns freed memory to the system; call it after much was freed. */
 void meminfo_trim(void);

@@ -152,7 +152,7 @@ static int run_metrics(struct call *c, struct err *e)
         o->metrics(o->metrics_ctx, &c->out);
     metric_put(&c->out, "wick_files_set_aside_total", METRIC_COUNTER,
                "Files of state that could not be read and were set aside.", (double) aside_count());
-    metric_put(&c->out, "wick_memory_bytes", METRIC_GAUGE, "Memory in use, in total.", (double) meminfo_used());
+    metric_put(&c->out, "wick_memory_bytes", METRIC_GAUGE, "Memory in use, in total, without cached files.", (double) meminfo_used());
     metric_put(&c->out, "process_resident_memory_bytes", METRIC_GAUGE, "Resident memory.", (double) meminfo_resident());
     metric_put(&c->out, "process_cpu_seconds_total", METRIC_COUNTER, "CPU time.", (double) clock_cpu() / 1e9);
     return 0;
