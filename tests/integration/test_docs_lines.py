@@ -64,6 +64,8 @@ RUN = {
     "answers.md": {"wick query --print-reference": r"(?s)## top.*`rows`"},
     "alerts.md": {
         "wick alerts list": r"checkout drifts",
+        'curl -X POST http://127.0.0.1:4040/api/v1/alerts/try -H \'content-type: application/json\' -d \'{"name": "JSON", "type": "threshold", "selector": "cpu{service.name=\\"checkout\\"}", "function": "json.*", "over": "20%"}\'':
+            r'^\{"rules":\[',
         "wick alerts test --rule 'checkout drifts'": r".",
         "wick alerts check wick.yaml": r"1 alert rules, .*: valid",
     },
