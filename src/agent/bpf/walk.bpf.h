@@ -159,8 +159,9 @@ struct walk_place {
     __u32 page_file, page_number, page_row, page_n; /* the last page */
 };
 
-/* What helpers write to and read from while a frame is left. On the stack it would be part of the state that the verifier compares:
- * each way through a frame would then be followed through all further frames. */
+/* What helpers write to and read from while a frame is left. In a bounded loop it is in the map: on the stack it would be part of the
+ * state that the verifier compares, and each way through a frame would be followed through all further frames. With bpf_loop, which
+ * has a frame verified once, it is on the stack, which is faster. */
 struct walk_next {
     __u64 cfa, ra, fp, bx, pair[2];
     struct agent_page_key page;
@@ -263,9 +264,9 @@ static __always_inline __u32 find_mapping(struct agent_process *p, __u64 pc)
 }
 
 /* Sets the page of an ELF address; false when it is not loaded. */
-static __always_inline int find_page(struct walk_state *w, __u64 address)
+static __always_inline int find_page(struct walk_state *w, struct walk_next *n, __u64 address)
 {
-    struct agent_page_key *key = &w->s->next.page;
+    struct agent_page_key *key = &n->page;
     struct agent_page *page;
 
     key->file = w->s->at.file;
@@ -286,10 +287,10 @@ static __always_inline int find_page(struct walk_state *w, __u64 address)
 }
 
 /* The number of the rule that was inferred for an address without a row. */
-static __always_inline __u32 inferred_rule(struct walk_state *w, __u64 address, __u32 *end)
+static __always_inline __u32 inferred_rule(struct walk_state *w, struct walk_next *n, __u64 address, __u32 *end)
 {
 #if defined(__TARGET_ARCH_x86)
-    struct agent_code_key *key = &w->s->next.code;
+    struct agent_code_key *key = &n->code;
     __u32 *number;
 
     if (no_code_rules) {
@@ -311,9 +312,9 @@ static __always_inline __u32 inferred_rule(struct walk_state *w, __u64 address, 
 }
 
 /* The number of the rule of the row at an ELF address; 0: none. Its page was found. */
-static __always_inline __u32 rule_of_row(struct walk_state *w, __u64 address)
+static __always_inline __u32 rule_of_row(struct walk_state *w, struct walk_next *n, __u64 address)
 {
-    __u32 *key = &w->s->next.number;
+    __u32 *key = &n->number;
     struct agent_shard *shard;
     __u64 base, last, low = address & 0xffff;
     void *inner;
@@ -343,18 +344,19 @@ static __always_inline __u32 rule_of_row(struct walk_state *w, __u64 address)
 }
 
 /* The rule in force at an ELF address, NULL with the reason in *end. */
-static __always_inline struct unwind_rule *find_rule(struct walk_state *w, __u64 address, __u32 *end)
+static __always_inline struct unwind_rule *find_rule(struct walk_state *w, struct walk_next *n, __u64 address,
+                                                     __u32 *end)
 {
-    __u32 *number = &w->s->next.number;
+    __u32 *number = &n->number;
 
-    if (!find_page(w, address)) {
+    if (!find_page(w, n, address)) {
         *end = AGENT_END_NO_PAGE;
         return NULL;
     }
     *end = AGENT_END_NO_RULE;
-    *number = rule_of_row(w, address);
+    *number = rule_of_row(w, n, address);
     if (!*number)
-        *number = inferred_rule(w, address, end);
+        *number = inferred_rule(w, n, address, end);
     if (!*number)
         return NULL;
     return bpf_map_lookup_elem(&rules, number); /* begins with the rule */
@@ -370,11 +372,11 @@ static __always_inline long signal_frame(struct walk_state *w)
 }
 
 /* The frame pointer is still that of the caller, on another stack. */
-static __always_inline long stack_switch(struct walk_state *w)
+static __always_inline long stack_switch(struct walk_state *w, struct walk_next *n)
 {
-    __u64 *v = w->s->next.pair;
+    __u64 *v = n->pair;
 
-    if (!w->s->at.fp || bpf_probe_read_user(v, sizeof w->s->next.pair, (void *) w->s->at.fp))
+    if (!w->s->at.fp || bpf_probe_read_user(v, sizeof n->pair, (void *) w->s->at.fp))
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
@@ -417,16 +419,14 @@ static __always_inline int find_cfa(struct walk_state *w, struct unwind_rule *r,
     return -1;
 }
 
-static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
+static __always_inline long apply(struct walk_state *w, struct walk_next *next, struct unwind_rule *r)
 {
-    struct walk_next *next = &w->s->next;
-
     if (r->cfa == UNWIND_CFA_END)
         return finish(w, AGENT_END_ROOT);
     if (r->cfa == UNWIND_CFA_SIGNAL)
         return signal_frame(w);
     if (r->cfa == UNWIND_CFA_SWITCH)
-        return stack_switch(w);
+        return stack_switch(w, next);
     next->fp = w->s->at.fp;
     next->bx = w->s->at.bx;
     if (find_cfa(w, r, &next->cfa) || next->cfa < w->s->at.sp ||
@@ -451,11 +451,11 @@ static __always_inline long apply(struct walk_state *w, struct unwind_rule *r)
 }
 
 /* Code outside of all files (JIT code) without a language's step: frame pointers, as long as they are plausible. */
-static __always_inline long by_frame_pointer(struct walk_state *w)
+static __always_inline long by_frame_pointer(struct walk_state *w, struct walk_next *n)
 {
-    __u64 *v = w->s->next.pair;
+    __u64 *v = n->pair;
 
-    if (w->s->at.fp < w->s->at.sp || bpf_probe_read_user(v, sizeof w->s->next.pair, (void *) w->s->at.fp))
+    if (w->s->at.fp < w->s->at.sp || bpf_probe_read_user(v, sizeof n->pair, (void *) w->s->at.fp))
         return finish(w, AGENT_END_NO_RULE);
     if (!v[1])
         return finish(w, AGENT_END_ROOT);
@@ -499,19 +499,19 @@ static __always_inline long put_frame(struct walk_state *w, __u32 exact)
 }
 
 /* A frame of code outside of all files. */
-static __always_inline long walk_code(struct walk_state *w)
+static __always_inline long walk_code(struct walk_state *w, struct walk_next *n)
 {
     long r;
 
     if (put_frame(w, w->s->at.exact))
         return WALK_ENDED;
     r = w->lang ? lang_step(w) : LANG_NO_STEP;
-    return r == LANG_NO_STEP ? by_frame_pointer(w) : r;
+    return r == LANG_NO_STEP ? by_frame_pointer(w, n) : r;
 }
 
 /* The word of a frame is added after its rule was found, so that a walk that is resumed elsewhere begins with this
  * frame. bounded: there is no bpf_loop; a language has a program of its own for its steps. */
-static __always_inline long walk_frame(struct walk_state *w, const bool bounded)
+static __always_inline long walk_frame(struct walk_state *w, struct walk_next *n, const bool bounded)
 {
     __u32 end = AGENT_END_NO_RULE;
     struct unwind_rule *r;
@@ -524,26 +524,28 @@ static __always_inline long walk_frame(struct walk_state *w, const bool bounded)
     if (w->s->at.frames >= AGENT_USER_FRAMES)
         return finish(w, AGENT_END_DEPTH);
     if (w->s->at.file == AGENT_FILE_NONE && !bounded)
-        return walk_code(w);
+        return walk_code(w, n);
     if (w->s->at.file == AGENT_FILE_NONE) {
         if (w->s->at.steps)
             return WALK_STEPS;
-        return put_frame(w, w->s->at.exact) ? WALK_ENDED : by_frame_pointer(w);
+        return put_frame(w, w->s->at.exact) ? WALK_ENDED : by_frame_pointer(w, n);
     }
-    r = find_rule(w, at - w->s->at.bias, &end);
+    r = find_rule(w, n, at - w->s->at.bias, &end);
     if (!r && end != AGENT_END_NO_RULE)
         return finish(w, end);
     if (put_frame(w, w->s->at.exact | (r && r->cfa == UNWIND_CFA_SIGNAL)))
         return WALK_ENDED;
     if (!r)
         return finish(w, end);
-    return apply(w, r);
+    return apply(w, n, r);
 }
 
 /* For bpf_loop. */
 static __noinline long one_frame(__u32 i, struct walk_state *w)
 {
-    return walk_frame(w, false);
+    struct walk_next next;
+
+    return walk_frame(w, &next, false);
 }
 
 /* Without a call: before 6.0, arm64 refuses tail calls in programs that have calls. */
@@ -553,7 +555,7 @@ static __always_inline long walk_part(struct walk_state *w)
 
 #pragma clang loop unroll(disable)
     for (int i = 0; i < WALK_PART && !r; i++)
-        r = walk_frame(w, true);
+        r = walk_frame(w, &w->s->next, true);
     return r;
 }
 
@@ -573,7 +575,7 @@ static __always_inline long walk_part(struct walk_state *w)
             if (!step_)                                                                     \
                 step_ = step(w);                                                            \
             if (step_ == LANG_NO_STEP)                                                      \
-                step_ = by_frame_pointer(w);                                                \
+                step_ = by_frame_pointer(w, &(w)->s->next);                                 \
             if (step_) {                                                                    \
                 r_ = WALK_ENDED;                                                            \
                 break;                                                                      \
