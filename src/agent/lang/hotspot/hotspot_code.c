@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compiled code of Java methods (hotspot.h). A blob of it has, in itself or beside it,
+ * Compiled code of Java methods (hotspot.h). A blob of it has, in itself or
+ * beside it,
  *
- *   addresses   PcDesc: offset in the code, where its scope is; ascending; only of calls, polls and checks
- *   scopes      numbers: where the scope is that this one is inlined into (0: none), its method, its bytecode + 1
- *   methods     pointers, the first is number 1
+ *   addresses   PcDesc: offset in the code, where its scope is; ascending; only
+ * of calls, polls and checks scopes      numbers: where the scope is that this
+ * one is inlined into (0: none), its method, its bytecode + 1 methods pointers,
+ * the first is number 1
  *
- * so that one frame becomes several methods. The address of an instruction that was interrupted has the scope of the next address.
+ * so that one frame becomes several methods. The address of an instruction that
+ * was interrupted has the scope of the next address; but that of the address
+ * before it, if both are in a loop that ends in between: the poll of an inlined
+ * loop is often before its last instructions.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "agent/lang/hotspot/hotspot.h"
 #include "agent/lang/hotspot/hotspot_step.h"
+#include "unwind/code_rule.h"
 
-enum { PCS_MAX = 1 << 20, SCOPE_BYTES = 32, METHODS_MAX = 65536, PC_MAX = 64 };
+enum { PCS_MAX = 1 << 20, SCOPE_BYTES = 32, METHODS_MAX = 65536, PC_MAX = 64, LOOP_BYTES = 512 };
 
 struct hotspot_compiled {
     const struct hotspot_reader *r;
@@ -68,14 +74,47 @@ static bool read_pc(const struct hotspot_compiled *c, uint64_t i, int32_t *ret_o
     return true;
 }
 
+/* Where an instruction jumps to; 0: it does not, or not to a fixed place. */
+static uint64_t jump_target(const uint8_t *code, size_t n, uint64_t pc)
+{
+    int32_t far = 0;
+
+    if (n == 2 && (code[0] == 0xeb || (code[0] & 0xf0) == 0x70))
+        return pc + n + (uint64_t) (int8_t) code[1];
+    if (!(n == 5 && code[0] == 0xe9) && !(n == 6 && code[0] == 0x0f && (code[1] & 0xf0) == 0x80))
+        return 0;
+    memcpy(&far, code + n - 4, sizeof far);
+    return pc + n + (uint64_t) (int64_t) far;
+}
+
+/* Whether pc is at the end of a loop in which `before` is, too: from pc on,
+ * before `after`, is a jump back to before it. */
+static bool is_end_of_loop(const struct hotspot_compiled *c, uint64_t before, uint64_t pc, uint64_t after)
+{
+    uint8_t code[LOOP_BYTES];
+    size_t n = (size_t) MIN(after - pc, (uint64_t) LOOP_BYTES), length;
+
+    if (proc_memory_read(c->r->m, pc, code, n) < 0)
+        return false;
+    for (size_t at = 0; (length = code_length(code + at, n - at)) > 0; at += length) {
+        uint64_t target = jump_target(code + at, length, pc + at);
+
+        if (target && target <= before)
+            return true;
+        if (code[at] == 0xc3 || code[at] == 0xeb || code[at] == 0xe9)
+            return false;
+    }
+    return false;
+}
+
 /* Where the scope of an address is; 0: it has none. */
 static uint32_t find_scope(const struct hotspot_compiled *c, uint64_t pc, bool leaf)
 {
     uint64_t begin = hotspot_place(&c->r->h->at, c->v, c->blob, c->r->h->at.blob_begin), low = 0;
     uint64_t high = (c->pcs_end - c->pcs) / c->r->h->pc_bytes;
     int64_t want = (int64_t) (pc - begin) + leaf;
-    uint32_t scope = 0;
-    int32_t offset = 0;
+    uint32_t scope = 0, scope_before = 0;
+    int32_t offset = 0, before = 0;
 
     while (low < high) { /* the first one that is not before */
         uint64_t middle = (low + high) / 2;
@@ -87,9 +126,12 @@ static uint32_t find_scope(const struct hotspot_compiled *c, uint64_t pc, bool l
         else
             high = middle;
     }
-    if (!read_pc(c, low, &offset, &scope) || offset < want || offset == INT32_MAX || (!leaf && offset != want))
+    if (!read_pc(c, low, &offset, &scope) || offset < want || (!leaf && offset != want))
         return 0;
-    return scope;
+    if (leaf && low > 0 && read_pc(c, low - 1, &before, &scope_before) && before > 0 && before < want && scope_before &&
+        is_end_of_loop(c, begin + (uint64_t) before, pc, begin + (uint64_t) offset))
+        return scope_before;
+    return offset == INT32_MAX ? 0 : scope;
 }
 
 static uint64_t method_of(const struct hotspot_compiled *c, uint32_t number)
