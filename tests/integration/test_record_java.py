@@ -59,7 +59,7 @@ public class Split {
 }
 """
 
-TIERS = {"interpreter": (["-Xint"], 3000), "C1": (["-XX:TieredStopAtLevel=1", "-XX:-Inline"], 60000),
+TIERS = {"interpreter": (["-Xint"], 3000), "C1": (["-XX:TieredStopAtLevel=1"], 60000),
          "C2": (["-XX:-TieredCompilation"], 60000), "default": ([], 60000)}
 
 
@@ -75,14 +75,14 @@ def tiers():
             yield pytest.param(version, tier, id=f"{version}-{tier}", marks=[] if quick else pytest.mark.slow)
 
 
-def record_from_ready(tmp_path, command, rate=499, form="folded"):
+def record_from_ready(tmp_path, command, rate=499, form="folded", options=()):
     """Records a program from when it says that it is ready until it ends; what it prints then."""
     out = tmp_path / f"out.{form}"
     p = subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     r = None
     try:
         assert p.stdout.readline() == "ready\n"
-        r = subprocess.Popen([WICK, "record", "-F", str(rate), "-d", "120s", "-o", out, "-p", str(p.pid)], stderr=subprocess.PIPE, text=True)
+        r = subprocess.Popen([WICK, "record", "-F", str(rate), "-d", "120s", "-o", out, *options, "-p", str(p.pid)], stderr=subprocess.PIPE, text=True)
         wait_for(lambda: is_sampling(r.pid) or r.poll() is not None, why="nothing is sampled")
         p.stdin.write("\n")
         p.stdin.flush()
@@ -127,6 +127,15 @@ def test_shares(tmp_path, version, tier):
     assert busy > 0.9 * total and total > 0.5e9, (busy, total)
     for name, want in some(list(zip(names[2:], (t / sum(truth) for t in truth)))):
         assert abs(share[name] / busy - want) < 0.03 + 3 * math.sqrt(want * (1 - want) / (busy / 1e9 * 499)), (name, share, truth)
+
+
+def test_old_programs(tmp_path):
+    """The programs for kernels without bpf_loop have the same chains."""
+    javas.compiled(tmp_path, Split=SPLIT)
+    out, _ = record_from_ready(tmp_path, [JAVAS["system"], "-cp", tmp_path, "Split", 60000, 0.5], options=("--via", "old-bpf"))
+    got = [(s, v) for s, v in stacks(out) if any(f.startswith("Split.") for f in s)]
+    whole = sum(v for s, v in some(got) if s[0] != "[truncated]" and [f for f in s if f.startswith("Split.")][:2] == ["Split.main", "Split.turn"])
+    assert whole > 0.3e9 and whole > 0.9 * sum(v for _, v in got), whole
 
 
 @pytest.mark.parametrize("version", list(each_java()))

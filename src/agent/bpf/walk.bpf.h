@@ -240,10 +240,6 @@ static __always_inline int read_word(__u64 at, __u64 *ret)
     return bpf_probe_read_user(ret, sizeof *ret, (void *) at);
 }
 
-/* Without bpf_loop, the verifier follows each frame of a loop: those programs leave all inferred rules to the user
- * side, and Java's steps out. */
-const volatile bool no_code_rules;
-
 #include "agent/bpf/arch.bpf.h"
 #include "agent/bpf/lang.bpf.h"
 
@@ -285,6 +281,9 @@ static __always_inline int find_page(struct walk_state *w, struct walk_next *n, 
     w->s->at.page_n = page->n;
     return 1;
 }
+
+/* Without bpf_loop, the verifier follows each frame of a loop: those programs leave all inferred rules to the user side. */
+const volatile bool no_code_rules;
 
 /* The number of the rule that was inferred for an address without a row. */
 static __always_inline __u32 inferred_rule(struct walk_state *w, struct walk_next *n, __u64 address, __u32 *end)

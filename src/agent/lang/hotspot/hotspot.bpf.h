@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR GPL-2.0
 /*
  * Frames of Java. The native walk steps through HotSpot's code (hotspot_step.h) and notes the words of its frames; hotspot_walk() adds
- * them to the event, and what tells an interpreted method from others at its address. Without bpf_loop there are none: the steps are
- * too long for the programs of those kernels.
+ * them to the event, and what tells an interpreted method from others at its address.
  */
 #ifndef AGENT_HOTSPOT_BPF_H
 #define AGENT_HOTSPOT_BPF_H
@@ -44,8 +43,6 @@ static __always_inline long hotspot_step(struct walk_state *w)
     __u64 *mark;
     int r;
 
-    if (no_code_rules) /* no bpf_loop */
-        return LANG_NO_STEP;
     at->pc = w->s->at.pc;
     at->sp = w->s->at.sp;
     at->fp = w->s->at.fp;
@@ -120,11 +117,12 @@ static __always_inline void hotspot_walk(struct walk_state *w, bool bounded)
     struct hotspot_walk p = {.w = w};
     __u32 zero = 0;
 
-    if (bounded)
-        return;
     p.marks = bpf_map_lookup_elem(&hotspot_marked, &zero);
-    if (p.marks)
-        bpf_loop(AGENT_USER_FRAMES, hotspot_frame, &p, 0);
+    if (!p.marks)
+        return;
+    WALK_REPEAT(bounded, AGENT_USER_FRAMES, hotspot_frame, &p);
+    if (bounded && w->s->at.marks > WALK_LANG_PART)
+        w->s->event.flags |= AGENT_EVENT_LANG_CUT;
 }
 
 #endif
