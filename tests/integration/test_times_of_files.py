@@ -12,7 +12,7 @@ from datetime import datetime
 import pytest
 
 import file_oracles as oracle
-from wick_tools import ROOT, Server, some
+from wick_tools import ROOT, some
 
 FILES = ROOT / "tests/data/files"
 MS, S = 10**6, 10**9
