@@ -60,7 +60,8 @@ def jfr_seconds(text):
 
 
 def jfr_class(name):
-    name = re.sub(r"(\$\$Lambda)[$./0-9a-fx]+$", r"\1_", name)
+    name = re.sub(r"(\$\$Lambda)[$./0-9a-fx+]+$", r"\1_", name)
+    name = re.sub(r"(?<=.)\+0x[$./0-9a-fx+]+$", "_", name)  # other hidden classes
     return re.sub(r"^(jdk/internal/reflect/GeneratedMethodAccessor)\d+$", r"\1_", name)
 
 
