@@ -355,6 +355,8 @@ def test_an_agent_that_gets_no_turn_loses_nothing(tmp_path):
                               "-p", str(p.pid)])
         wait_for(lambda: is_sampling(r.pid))
         cpu = cpu_seconds(p.pid)
+        wait_for(lambda: cpu_seconds(p.pid) - cpu > 0.5)  # the recording begins a moment after its clocks
+        cpu = cpu_seconds(p.pid)
         os.kill(r.pid, signal.SIGSTOP)
         wait_for(lambda: cpu_seconds(p.pid) - cpu > 2)  # 1000 copies of 8 KiB are more than the buffer's 4 MiB
         os.kill(r.pid, signal.SIGCONT)
