@@ -20,6 +20,7 @@
 #include "sdk/provider.h"
 #include "sdk/span.h"
 #include "sdk/start.h"
+#include "sdk/sys.h"
 #include "sdk/thread_hooks.h"
 
 static struct wick_provider *current;
@@ -54,6 +55,16 @@ int provider_start_thread(struct wick_provider *p, struct err *e)
     return r;
 }
 
+/* pthread_join() returns a moment before the kernel has one thread less. Who asks for a user namespace in that moment would still be
+ * refused it. */
+static void wait_until_gone(int tid)
+{
+    struct timespec nap = {0, 50 * NS_PER_US};
+
+    for (int i = 0; i < 2000 && sys_call(SYS_tgkill, getpid(), tid, 0, 0) == 0; i++)
+        sys_call(SYS_nanosleep, (long) &nap, 0, 0, 0);
+}
+
 /* The thread may be inside the system's resolver, which cannot be interrupted: then it is left running. */
 void provider_stop_thread(struct wick_provider *p)
 {
@@ -72,6 +83,7 @@ void provider_stop_thread(struct wick_provider *p)
     if (!ended)
         return;
     pthread_join(p->thread, NULL);
+    wait_until_gone(atomic_load(&p->thread_id));
     atomic_store(&p->thread_running, false);
 }
 

@@ -439,6 +439,7 @@ void *background_main(void *arg)
     int64_t now = clock_mono();
     bool busy = true, alone = false;
 
+    atomic_store(&p->thread_id, sys_gettid());
     heap_exclude_thread();
     lock_exclude_thread();
     p->next_export = now + p->s.export_interval_ms * NS_PER_MS;

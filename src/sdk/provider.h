@@ -30,6 +30,7 @@ struct provider_session {
 struct wick_provider {
     struct settings s;
     pthread_t thread;
+    atomic_int thread_id; /* of the kernel */
     _Atomic bool thread_running, stop;
     sigset_t host_mask; /* signals that were blocked in the thread that started ours */
     int64_t alone_ms;   /* interval after which to check again whether the host's threads have all ended */
