@@ -147,7 +147,7 @@ RUN = {
     },
     "migrate.md": {
         "wick collector validate --config otel-collector-config.yaml": r"",
-        "wick diff pyroscope.pb.gz wick.pb.gz": r"no function's share changed",
+        "wick diff pyroscope.pb.gz from-wick.pb.gz": r"no function's share changed",
     },
     "stability.md": {"wick --version": r"^wick \d+\.\d+\.\d+$"},
     "symbols.md": {
@@ -316,7 +316,7 @@ def files(place):
     """What the lines name."""
     for name in ("my-service", "server", "x"):
         build(place, name, 2)
-    for name in ("cpu", "old", "new", "before", "after", "monday", "today", "pyroscope", "wick", *(f"{x}-{i}" for x in ("old", "new") for i in (1, 2, 3))):
+    for name in ("cpu", "old", "new", "before", "after", "monday", "today", "pyroscope", "from-wick", *(f"{x}-{i}" for x in ("old", "new") for i in (1, 2, 3))):
         subprocess.run([WICK, "convert", "--from", "folded", "-", place / f"{name}.pb.gz"], input="main;main.parse 70\nmain;memcpy 30\n", text=True, check=True)
     (place / "wick.yaml").write_text(
         "alerts:\n  rules:\n    - {name: checkout drifts, type: drift, selector: 'cpu{service.name=\"checkout\"}', for: 10m}\n")

@@ -38,16 +38,17 @@ def conforms(path):
 
 
 def all_conform(tmp_path, sink, types):
-    """Every request, and together they have samples of each type."""
-    seen = set()
+    """Every request, and together they have names, and samples of each type."""
+    seen, lines, functions = set(), [], []
     requests = [r for r in sink.requests if r.resource_profiles]
     for i, r in some(enumerate(requests)):
         (tmp_path / f"{i}.pb").write_bytes(r.SerializeToString())
         conforms(tmp_path / f"{i}.pb")
-        lines = [line for location in r.dictionary.location_table for line in location.lines]
-        assert all(line.line >= 0 for line in some(lines)) and all(f.start_line >= 0 for f in some(r.dictionary.function_table))
+        lines += [line.line for location in r.dictionary.location_table for line in location.lines]
+        functions += [f.start_line for f in r.dictionary.function_table[1:]]
         for profiles in [s.profiles for rp in r.resource_profiles for s in rp.scope_profiles]:
             seen |= {r.dictionary.string_table[p.sample_type.type_strindex] for p in profiles if p.samples}
+    assert all(n >= 0 for n in some(lines)) and all(n >= 0 for n in some(functions))
     assert types <= seen, seen
 
 

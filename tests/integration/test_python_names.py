@@ -139,6 +139,7 @@ def test_code_at_an_address_that_was_another_one(tmp_path, how, version):
     assert how == "perf" or shown.unnamed <= 0.02 * shown.python
 
 
+@pytest.mark.slow
 def test_agent_at_its_own_rate(tmp_path):
     """At 19 Hz, of processes that live for a fifth of a second: of each only a sample or two, the first of which is taken before the
     agent knows its interpreter. As many are run as it takes for a number of samples of which two percent can be one. (Within its usual
