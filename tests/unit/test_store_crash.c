@@ -405,10 +405,11 @@ static struct flips {
 /* The second line of FORMAT only informs, and each start writes it anew. */
 static int list_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
-    (void) ftw;
+    const char *name = path + ftw->base;
+
     if (type == FTW_F && st->st_size && files.n < 64 && !strstr(path, "LOCK")) {
         snprintf(files.path[files.n], 192, "%s", path);
-        files.size[files.n++] = strstr(path, "/FORMAT") ? (off_t) strlen("wick store 1\n") : st->st_size;
+        files.size[files.n++] = strcmp(name, "FORMAT") == 0 ? (off_t) strlen("wick store 1\n") : st->st_size;
     }
     return 0;
 }
