@@ -181,7 +181,7 @@ NOT_RUN = {
     **dict.fromkeys(("cd wick-VERSION-linux-x86_64", "sha256sum --check --ignore-missing SHA256SUMS", "tar xzf wick-VERSION-linux-x86_64.tar.gz",
                      "sudo ./install.sh", "sudo apt install ./wick_VERSION_amd64.deb", "sudo apt purge wick", "sudo systemctl enable --now wick",
                      "sudo dnf install ./wick-VERSION-1.x86_64.rpm", "wick uninstall --purge"), INSTALLS),
-    "GOPROXY=file://$PWD/dist/goproxy,https://proxy.golang.org GONOSUMDB=wick.dev go get wick.dev/go@vVERSION": "needs a registry; test_go_module.py does it",
+    "GOPROXY=file://$PWD/dist/goproxy,$(go env GOPROXY) GONOSUMDB=wick.dev go get wick.dev/go@vVERSION": "needs a registry; test_go_module.py does it",
     "make dist": "builds a release; test_release.py does", "make release": "builds a release; test_release.py and the others beside it do",
     "pip install --no-index --find-links dist wick-profiler": "installs wheels; test_wheels.py does",
     "podman load -i wick-VERSION-amd64.oci.tar": IMAGE,
